@@ -1,0 +1,263 @@
+"""The records that layers hand to each other: plain, frozen, and without behaviour of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+PassageState = Literal["ready", "empty", "failed"]
+Titles = Literal["off", "on"]
+
+
+def with_title(title: str, text: str, titles: Titles) -> str:
+    """Text as a model sees it: ``title: text`` where the corpus uses titles, else the text alone.
+
+    >>> with_title("Oslo", "It is a city.", "on")
+    'Oslo: It is a city.'
+    >>> with_title("Oslo", "It is a city.", "off")
+    'It is a city.'
+    """
+    return f"{title}: {text}" if titles == "on" and title else text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """A paragraph of text as its owner names it. ``key`` is unique within a corpus."""
+
+    key: str
+    text: str
+    title: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A question of an evaluation set with the passages that answer it together."""
+
+    key: str
+    text: str
+    gold: tuple[str, ...] = ()
+    answers: tuple[str, ...] = ()
+    kind: str = ""
+    hops: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtractedProposition:
+    """One self-contained statement with the surface forms of the entities that it names.
+
+    ``span`` is the character range ``[start, end)`` of the passage text (without title) that the
+    proposition was taken from, where that is known.
+    """
+
+    text: str
+    entities: tuple[str, ...] = ()
+    span: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCall:
+    """One call of a language model, for the ledger. Counts are tokens; ``None`` is unknown."""
+
+    purpose: str
+    model: str
+    prompt_version: str
+    prompt_hash: str
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    latency_s: float = 0.0
+    attempts: int = 1
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extraction:
+    """What a language backend made of one passage. With ``error`` set the passage has failed."""
+
+    propositions: tuple[ExtractedProposition, ...] = ()
+    error: str = ""
+    calls: tuple[ModelCall, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A proposition that the question's search found.
+
+    ``similarity`` is the inner product with the question, in (0, 1]. ``entities`` holds display names,
+    in the order of the names; it is empty for a backend that does not ask for them.
+    """
+
+    proposition_id: int
+    passage_id: int
+    passage_key: str
+    ordinal: int
+    title: str
+    text: str
+    similarity: float
+    entities: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedPassage:
+    """A passage that owns a selected proposition, whole, as the reformulator reads it.
+
+    ``title`` is empty where the corpus does not use titles. ``selected`` holds the texts of its
+    selected propositions, ``propositions`` every proposition with its entities, in passage order.
+    """
+
+    passage_key: str
+    title: str
+    text: str
+    selected: tuple[str, ...] = ()
+    propositions: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Positions in the list of candidates, as the selector gave them: not yet checked (see `seeds`)."""
+
+    positions: tuple[int, ...] = ()
+    degraded: str = ""
+    calls: tuple[ModelCall, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reformulation:
+    """Residual queries as the reformulator gave them: not yet cleaned (see `seeds`)."""
+
+    queries: tuple[str, ...] = ()
+    degraded: str = ""
+    calls: tuple[ModelCall, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceTerm:
+    """One additive part of a passage's score.
+
+    ``query`` is 0 for the question and 1.. for a residual query; ``seed_id`` the proposition that the
+    mass started from; ``entity`` the display name it travelled through, empty for the direct part.
+    ``value`` is in score units: the terms of a passage sum to its score.
+    """
+
+    query: int
+    seed_id: int
+    entity: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarningProposition:
+    """A proposition of a ranked passage with its part of the score and its place in the text."""
+
+    proposition_id: int
+    ordinal: int
+    text: str
+    score: float
+    span: tuple[int, int] | None
+    entities: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankedPassage:
+    """One row of a ranking: the passage, its score, and what earned it."""
+
+    rank: int
+    passage_key: str
+    score: float
+    title: str
+    text: str
+    metadata: Mapping[str, Any]
+    propositions: tuple[EarningProposition, ...]
+    trace: tuple[TraceTerm, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResidualQuery:
+    """A residual query with the propositions it brought. Without a positive hit it is not valid."""
+
+    text: str
+    hits: tuple[tuple[int, float], ...] = ()
+
+    @property
+    def valid(self) -> bool:
+        return bool(self.hits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seed:
+    """A proposition with a share of the mixed signal, for reading a trace."""
+
+    proposition_id: int
+    passage_key: str
+    ordinal: int
+    text: str
+    mass: float
+    entities: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What a search took: statements and rows of the database, model calls and tokens, seconds by stage."""
+
+    statements: int
+    rows: int
+    model_calls: int
+    tokens_in: int
+    tokens_out: int
+    stage_s: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """The answer to one question, with everything that led to it.
+
+    ``reason`` says why the ranking is empty; ``degraded`` lists every fall-back, cut and shortage.
+    ``log_id`` names the row of ``question_log`` that can replay it, where it was logged.
+    """
+
+    question: str
+    method: str
+    passages: tuple[RankedPassage, ...]
+    candidates: tuple[Candidate, ...]
+    selected: tuple[int, ...]
+    observed: tuple[str, ...]
+    residual_queries: tuple[ResidualQuery, ...]
+    seeds: tuple[Seed, ...]
+    degraded: tuple[str, ...]
+    notes: tuple[str, ...]
+    reason: str
+    cost: Cost
+    log_id: int | None = None
+
+    @property
+    def trace(self) -> dict[str, tuple[TraceTerm, ...]]:
+        """Passage key to the terms that sum to its score."""
+        return {passage.passage_key: passage.trace for passage in self.passages}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejected:
+    """A passage or line that was refused, with the reason, and where it stood in the input."""
+
+    reason: str
+    path: str = ""
+    line_number: int | None = None
+    passage_key: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestionSummary:
+    """What an ingestion did, in passages, and every oddity that it met."""
+
+    added: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    empty: int = 0
+    failed: tuple[Rejected, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
+    notes: tuple[str, ...] = ()
+    propositions: int = 0
+    dropped_entities: int = 0
+    truncated: int = 0
+    seconds: float = 0.0

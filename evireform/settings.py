@@ -1,0 +1,185 @@
+"""Settings: frozen, checked when built, passed in. Nothing here reads the environment (the CLI does)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from evireform.errors import UsageError
+from evireform.records import Titles
+
+EmbeddingBackend = Literal["onnx", "sentence-transformers", "openai"]
+LanguageBackend = Literal["rules", "openai"]
+ReformulateMode = Literal["off", "residual", "repeat-question"]
+
+DEFAULT_SCHEMA = "evireform"
+
+
+def _check_range(name: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        raise UsageError(f"{name} must lie between {low:g} and {high:g}, not {value!r}")
+
+
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise UsageError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddingSettings:
+    """Which embedding model turns texts into vectors.
+
+    Attributes:
+        backend: ``onnx`` (a folder with an ONNX file and its tokenizer), ``sentence-transformers`` or
+            ``openai`` (any server with that protocol).
+        model: Name or folder of the model; empty takes the backend's default.
+        preset: Named prompts (see `evireform.embedding.prompts`); empty is guessed from the model's name.
+        base_url: Server of the ``openai`` backend; empty leaves it to the library.
+        dimensions: Asked of a server that can shorten its vectors; 0 takes what comes.
+        threads: Threads that encode at once.
+        timeout_s: Longest wait for a server.
+    """
+
+    backend: EmbeddingBackend = "onnx"
+    model: str = ""
+    preset: str = ""
+    base_url: str = ""
+    dimensions: int = 0
+    threads: int = 2
+    timeout_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        _check_choice("embedding backend", self.backend, ("onnx", "sentence-transformers", "openai"))
+        _check_range("dimensions", self.dimensions, 0, 16_000)
+        _check_range("threads", self.threads, 1, 256)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LanguageSettings:
+    """Which language backend extracts, selects and reformulates.
+
+    Attributes:
+        backend: ``rules`` (no model, offline) or ``openai`` (any server with that protocol).
+        model: Model name for the server.
+        base_url: Server; empty leaves it to the library (``OPENAI_BASE_URL``).
+        timeout_s: Longest wait for one call.
+        attempts: Calls per request before it counts as failed.
+        concurrency: Calls in flight at once.
+        window_tokens: Context window; longer observed evidence is cut from the end, and said so.
+    """
+
+    backend: LanguageBackend = "rules"
+    model: str = ""
+    base_url: str = ""
+    timeout_s: float = 120.0
+    attempts: int = 4
+    concurrency: int = 8
+    window_tokens: int = 32_000
+
+    def __post_init__(self) -> None:
+        _check_choice("language backend", self.backend, ("rules", "openai"))
+        if self.backend == "openai" and not self.model:
+            raise UsageError("the openai language backend needs a model name: set `language.model`")
+        _check_range("attempts", self.attempts, 1, 20)
+        _check_range("concurrency", self.concurrency, 1, 256)
+        _check_range("window_tokens", self.window_tokens, 512, 10_000_000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchSettings:
+    """One configuration of the retrieval pipeline (SPEC section 2); the variants differ only here.
+
+    Attributes:
+        k: Passages returned.
+        candidates: Propositions that the question's search brings.
+        selected: Most propositions that the selector may choose.
+        residual_queries: Most residual queries (L).
+        hits_per_query: Propositions per residual query (k_r).
+        alpha: Share of the direct signal in the propagation step, in [0, 1].
+        beta: Share of the question's signal in the mixture, in [0, 1].
+        reformulate: ``residual`` asks the reformulator; ``repeat-question`` makes the same number of
+            searches with the question; ``off`` makes none.
+        propagate: Whether the one step through shared entities is taken (off: ``z = s``).
+        exact: Scan every vector instead of using the ANN index.
+        ef_search: Breadth of the HNSW search; 0 takes the default of `evireform.store`.
+        hub_degree: Entities with more propositions are read by bound only (SPEC section 3); 0 reads all.
+        log: Whether the search is written to ``question_log``.
+    """
+
+    k: int = 5
+    candidates: int = 100
+    selected: int = 12
+    residual_queries: int = 3
+    hits_per_query: int = 2
+    alpha: float = 0.5
+    beta: float = 0.5
+    reformulate: ReformulateMode = "residual"
+    propagate: bool = True
+    exact: bool = False
+    ef_search: int = 0
+    hub_degree: int = 500
+    log: bool = True
+
+    def __post_init__(self) -> None:
+        _check_range("k", self.k, 1, 10_000)
+        _check_range("candidates", self.candidates, 1, 10_000)
+        _check_range("selected", self.selected, 1, 1_000)
+        _check_range("residual_queries", self.residual_queries, 0, 100)
+        _check_range("hits_per_query", self.hits_per_query, 1, 1_000)
+        _check_range("alpha", self.alpha, 0.0, 1.0)
+        _check_range("beta", self.beta, 0.0, 1.0)
+        _check_range("ef_search", self.ef_search, 0, 1_000)
+        _check_range("hub_degree", self.hub_degree, 0, 2**31)
+        _check_choice("reformulate", self.reformulate, ("off", "residual", "repeat-question"))
+
+    def variant(self, name: str) -> SearchSettings:
+        """These settings with one variant's changes (SPEC section 4).
+
+        Raises:
+            UsageError: no variant has this name.
+        """
+        if name not in VARIANTS:
+            raise UsageError(f"no variant is called {name!r}; there are {', '.join(VARIANTS)}")
+        return replace(self, **VARIANTS[name])
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "base": {"reformulate": "off", "propagate": False},
+    "propagation": {"reformulate": "off"},
+    "reformulation": {"propagate": False},
+    "full": {},
+    "residual-only": {"beta": 0.0},
+    "repeat-question": {"reformulate": "repeat-question"},
+}
+"""Name of a variant to what it changes: the six that are settings of the one pipeline."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorpusSettings:
+    """What a corpus fixes when it is created, because its rows depend on it.
+
+    Attributes:
+        titles: Whether titles join the text for extraction, observation and embedding.
+    """
+
+    titles: Titles = "on"
+
+    def __post_init__(self) -> None:
+        _check_choice("titles", self.titles, ("off", "on"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything that `evireform.connect` can be told."""
+
+    embedding: EmbeddingSettings = field(default_factory=EmbeddingSettings)
+    language: LanguageSettings = field(default_factory=LanguageSettings)
+    search: SearchSettings = field(default_factory=SearchSettings)
+    schema: str = DEFAULT_SCHEMA
+    statement_timeout_s: float = 60.0
+    pool_size: int = 5
+
+    def __post_init__(self) -> None:
+        if not self.schema or "\0" in self.schema or len(self.schema.encode()) > 63:
+            raise UsageError(f"schema must be a name of 1 to 63 bytes, not {self.schema!r}")
+        _check_range("pool_size", self.pool_size, 1, 1_000)
