@@ -5,20 +5,27 @@ from __future__ import annotations
 import re
 import unicodedata
 
-_PAIRS = {
-    '"': '"', "'": "'", "`": "`", "“": "”", "‘": "’", "«": "»", "„": "“", "‹": "›",
-    "(": ")", "[": "]", "{": "}", "<": ">", "「": "」", "『": "』", "《": "》",
-}  # fmt: skip
+_PAIRS = (
+    ("``", "''"), ("''", "''"), ('"', '"'), ("'", "'"), ("`", "`"),
+    ("“", "”"), ("‘", "’"), ("„", "“"), ("„", "”"), ("‚", "‘"), ("‚", "’"), ("”", "”"), ("’", "’"),
+    ("«", "»"), ("»", "«"), ("‹", "›"), ("›", "‹"),
+    ("(", ")"), ("[", "]"), ("{", "}"), ("<", ">"),
+    ("「", "」"), ("『", "』"), ("《", "》"), ("〈", "〉"), ("【", "】"), ("〔", "〕"),
+)  # fmt: skip
 _SPACE = re.compile(r"\s+")
-_INITIALISM = re.compile(r"(?:^|[\s.])\w\.$")
+_FULL_STOPS = ".。۔।"
+_INITIALISM = re.compile(r"[^\W\d_]\.[^\W\d_]\.$")
+_APOSTROPHE = re.compile(r"(?<=\w)['’](?=\w)")
 MAX_ENTITY_CHARACTERS = 300
+"""Longest canonical form that is taken for a name."""
 
 
 def canonical(surface: str) -> str:
     """Fold a surface form: NFKC, casefold, single spaces, no matched outer quotes, no trailing ``, ; : .``.
 
-    Every other symbol is kept, so ``C``, ``C++`` and ``C#`` stay apart, and ``5`` and ``-5``. A final full
-    stop is kept in an initialism (``U.S.``, ``John F.``), where it is part of the name.
+    Every other symbol is kept, so ``C``, ``C++`` and ``C#`` stay apart, and ``5`` and ``-5``. The full stop
+    of an initialism (``U.S.``, ``Ph.D.``) is kept too, because it ends no sentence; that of a single
+    letter (``vitamin C.``) does. Folding what is folded changes nothing.
 
     Args:
         surface: A mention as it stands in a proposition.
@@ -33,35 +40,43 @@ def canonical(surface: str) -> str:
     >>> canonical("The U.S."), canonical("Electrons.")
     ('the u.s.', 'electrons')
     """
-    text = unicodedata.normalize("NFKC", surface)
-    text = unicodedata.normalize("NFKC", text.casefold())
-    text = _SPACE.sub(" ", text).strip()
-    while text:
-        shorter = _strip_once(text)
-        if shorter == text:
-            return text
+    text = _fold(surface)
+    while (shorter := _strip_once(text)) != text:
         text = shorter
     return text
 
 
+def _fold(surface: str) -> str:
+    text = unicodedata.normalize("NFKC", surface)
+    text = unicodedata.normalize("NFKC", text.casefold())
+    return _SPACE.sub(" ", text).strip()
+
+
 def _strip_once(text: str) -> str:
-    if text[-1] in ",;:":
+    """The text without one closing mark or one pair of quotes or brackets; the same text when it has none."""
+    if text.endswith((",", ";", ":")):
         return text[:-1].rstrip()
-    if text[-1] == "." and not _INITIALISM.search(text):
+    if text.endswith(tuple(_FULL_STOPS)) and not _INITIALISM.search(text):
         return text[:-1].rstrip()
-    closing = _PAIRS.get(text[0])
-    if closing and text[-1] == closing and len(text) > 1 and _is_one_pair(text, closing):
-        return text[1:-1].strip()
+    for opening, closing in _PAIRS:
+        if text.startswith(opening) and text.endswith(closing) and len(text) >= len(opening + closing):
+            inner = text[len(opening) : len(text) - len(closing)]
+            if _closes_itself(inner, opening, closing):
+                return inner.strip()
     return text
 
 
-def _is_one_pair(text: str, closing: str) -> bool:
-    """Whether the first character is closed by the last one, and not earlier: ``(a) and (b)`` is not."""
-    if text[0] == closing:
-        return closing not in text[1:-1]
+def _closes_itself(inner: str, opening: str, closing: str) -> bool:
+    """Whether every pair opened within closes within, so that the outer two belong together.
+
+    ``(a) and (b)`` without its first and last character does not. An apostrophe is no quote.
+    """
+    inner = _APOSTROPHE.sub("", inner)
+    if opening == closing:
+        return opening not in inner
     depth = 0
-    for position, character in enumerate(text):
-        depth += (character == text[0]) - (character == closing)
-        if depth == 0:
-            return position == len(text) - 1
-    return False
+    for found in re.finditer(f"{re.escape(opening)}|{re.escape(closing)}", inner):
+        depth += 1 if found[0] == opening else -1
+        if depth < 0:
+            return False
+    return depth == 0

@@ -198,7 +198,10 @@ class Seed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What a search took: statements and rows of the database, model calls and tokens, seconds by stage."""
+    """What a search took: statements and rows of the database, model calls and tokens, seconds by stage.
+
+    Statements, rows and seconds are those of the batch of ``questions`` that were searched together.
+    """
 
     statements: int
     rows: int
@@ -206,6 +209,7 @@ class Cost:
     tokens_in: int
     tokens_out: int
     stage_s: Mapping[str, float]
+    questions: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

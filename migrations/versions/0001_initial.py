@@ -115,7 +115,6 @@ CREATE TABLE entity (
     CONSTRAINT fk_entity_corpus_id_corpus FOREIGN KEY (corpus_id)
         REFERENCES corpus (corpus_id) ON DELETE CASCADE
 );
-CREATE INDEX ix_entity_degree ON entity (corpus_id, degree DESC);
 
 CREATE TABLE entity_form (
     corpus_id bigint NOT NULL,

@@ -1,0 +1,246 @@
+"""One search, from left to right: observe, search the residual queries, score, log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+
+from evireform.embedding import Encoder
+from evireform.errors import DatabaseError
+from evireform.language import Language
+from evireform.records import Cost, CorpusRow, Ranking, ResidualQuery, SpaceRow
+from evireform.retrieval.clock import Clock
+from evireform.retrieval.observation import Observation, observe
+from evireform.retrieval.scoring import Scored, Seeded, score
+from evireform.settings import SearchSettings
+from evireform.store import corpora, searching, writing
+from evireform.store.connection import Store
+
+BATCH = 32
+"""Questions that share one pass of statements; what a search holds in memory grows with it."""
+
+
+def search(
+    store: Store,
+    corpus_name: str,
+    questions: Sequence[str],
+    *,
+    encoder: Encoder,
+    language: Language,
+    settings: SearchSettings,
+    method: str = "full",
+) -> list[Ranking]:
+    """Rank passages for each question.
+
+    Args:
+        store: The database.
+        corpus_name: The corpus, looked up anew so that a recreated one is found.
+        questions: Texts; an empty one gives an empty ranking with a reason.
+        encoder: Must be the model of the corpus's active proposition space.
+        language: Selects and reformulates.
+        settings: The configuration.
+        method: Name under which the ranking is recorded.
+
+    Raises:
+        CorpusNotFound: no corpus has this name.
+        VectorSpaceMismatch: the corpus was embedded with another model.
+        DatabaseError: the server refused a statement or timed out.
+    """
+    rankings: list[Ranking] = []
+    for start in range(0, len(questions), BATCH):
+        batch = questions[start : start + BATCH]
+        clock = Clock()
+        corpus, space = open_space(store, corpus_name, encoder, clock)
+        observations = observe(
+            store, corpus, space, batch, encoder=encoder, language=language, settings=settings, clock=clock
+        )  # fmt: skip
+        ranked = rank(store, corpus, space, observations, settings=settings, clock=clock, method=method)
+        rankings += log(store, corpus, ranked, observations, settings) if settings.log else ranked
+    return rankings
+
+
+def open_space(
+    store: Store, corpus_name: str, encoder: Encoder, clock: Clock
+) -> tuple[CorpusRow, SpaceRow]:
+    """The corpus and its active proposition space, checked against the encoder."""
+    with clock.stage("open"), store.transaction(read_only=True) as tx:
+        corpus = corpora.get_corpus(tx, corpus_name)
+        space = corpora.active_space(tx, corpus.corpus_id, "proposition")
+        corpora.check_space(space, model=encoder.model, dimensions=encoder.dimensions)
+        clock.tally(tx)
+    return corpus, space
+
+
+def rank(
+    store: Store,
+    corpus: CorpusRow,
+    space: SpaceRow,
+    observations: Sequence[Observation],
+    *,
+    settings: SearchSettings,
+    clock: Clock,
+    method: str,
+) -> list[Ranking]:
+    """Steps 6 to 9 for questions whose choices are made: one snapshot, a handful of statements."""
+    queries = [_queries(o, settings) for o in observations]
+    vectors = [vector for _, of_question in queries for vector in of_question]
+    with clock.stage("search"), store.transaction(
+        read_only=True, snapshot=True, ef_search=settings.ef_search or None, exact=settings.exact
+    ) as tx:
+        hits: list[list[searching.Hit]] = []
+        repeated = False
+        if vectors:
+            hits, repeated = searching.residual_hits(
+                tx, space, np.stack(vectors), limit=settings.hits_per_query
+            )
+        remaining = iter(hits)
+        residual = [
+            [(text, next(remaining)) for text in texts] for texts, _ in queries
+        ]
+        seeded = [_seeded(o, found) for o, found in zip(observations, residual, strict=True)]
+        with clock.stage("score"):
+            scored = score(tx, corpus.corpus_id, seeded, settings)
+        clock.tally(tx)
+    clock.stage_s["search"] -= clock.stage_s["score"]
+    notes = ("residual queries: the index brought too few, so the exact scan was run",) if repeated else ()
+    return [
+        _ranking(o, found, result, notes, clock, len(observations), method)
+        for o, found, result in zip(observations, residual, scored, strict=True)
+    ]
+
+
+def _queries(o: Observation, settings: SearchSettings) -> tuple[tuple[str, ...], list[Any]]:
+    """What is searched besides the question: its residual queries, or itself as often."""
+    if settings.reformulate == "off" or not o.chosen:
+        return (), []
+    texts, vectors = o.queries[: settings.residual_queries], list(o.query_vectors)
+    if settings.reformulate == "repeat-question":
+        return (o.question,) * len(texts), [o.question_vector] * len(texts)
+    return texts, vectors[: len(texts)]
+
+
+def _seeded(o: Observation, found: Sequence[tuple[str, Sequence[searching.Hit]]]) -> Seeded:
+    chosen = [o.candidates[row] for row in o.chosen]
+    return Seeded(
+        base=tuple((candidate.proposition_id, candidate.similarity) for candidate in chosen),
+        residual=tuple(
+            tuple((hit.proposition_id, hit.similarity) for hit in hits) for _, hits in found
+        ),
+    )
+
+
+def _ranking(
+    o: Observation,
+    found: Sequence[tuple[str, Sequence[searching.Hit]]],
+    result: Scored,
+    notes: tuple[str, ...],
+    clock: Clock,
+    batch: int,
+    method: str,
+) -> Ranking:
+    degraded = o.degraded
+    if result.vanished:
+        degraded += (f"seeds: {result.vanished} were deleted between selection and ranking",)
+    reason = ""
+    if not o.candidates:
+        reason = "no proposition of the corpus has positive similarity to the question"
+    elif not result.passages:
+        reason = "every selected proposition was deleted meanwhile"
+    return Ranking(
+        question=o.question,
+        method=method,
+        passages=result.passages,
+        candidates=o.candidates,
+        selected=tuple(o.candidates[row].proposition_id for row in o.chosen),
+        observed=o.observed,
+        residual_queries=tuple(
+            ResidualQuery(
+                text=text, hits=tuple((hit.proposition_id, hit.similarity) for hit in hits)
+            )
+            for text, hits in found
+        ),
+        seeds=result.seeds,
+        degraded=degraded,
+        notes=o.notes + notes + result.notes,
+        reason=reason,
+        cost=Cost(
+            statements=clock.statements,
+            rows=clock.rows,
+            model_calls=len(o.calls),
+            tokens_in=sum(call.tokens_in or 0 for call in o.calls),
+            tokens_out=sum(call.tokens_out or 0 for call in o.calls),
+            stage_s=dict(clock.stage_s),
+            questions=batch,
+        ),
+    )
+
+
+def log(
+    store: Store,
+    corpus: CorpusRow,
+    rankings: Sequence[Ranking],
+    observations: Sequence[Observation],
+    settings: SearchSettings,
+) -> list[Ranking]:
+    """Write rankings and their model calls to the database; where that is refused, the ranking says so."""
+    logged = []
+    for ranking, o in zip(rankings, observations, strict=True):
+        try:
+            with store.transaction() as tx:
+                log_id = searching.insert_question_log(tx, _entry(corpus, ranking, settings))
+                writing.insert_model_calls(
+                    tx, corpus, [(None, call) for call in o.calls], question_id=log_id
+                )
+        except DatabaseError as error:
+            logged.append(replace(ranking, notes=(*ranking.notes, f"not logged: {error}")))
+        else:
+            logged.append(replace(ranking, log_id=log_id))
+    return logged
+
+
+def _entry(corpus: CorpusRow, ranking: Ranking, settings: SearchSettings) -> dict[str, Any]:
+    """A row of `question_log`: places instead of ids, so that it outlives a re-ingestion."""
+    places = {
+        seed.proposition_id: {
+            "passage_key": seed.passage_key,
+            "ordinal": seed.ordinal,
+            "text": seed.text,
+        }
+        for seed in ranking.seeds
+    }
+    similarity = {c.proposition_id: c.similarity for c in ranking.candidates}
+    return {
+        "corpus_id": corpus.corpus_id,
+        "tenant_id": corpus.tenant_id,
+        "question": ranking.question.replace("\0", "\ufffd"),
+        "method": ranking.method,
+        "settings": asdict(settings),
+        "candidates": [
+            {"passage_key": c.passage_key, "ordinal": c.ordinal, "similarity": c.similarity}
+            for c in ranking.candidates
+        ],
+        "selected": [
+            {**places[i], "similarity": similarity[i]} for i in ranking.selected if i in places
+        ],
+        "residual_queries": [
+            {
+                "text": query.text,
+                "hits": [{**places[i], "similarity": u} for i, u in query.hits if i in places],
+            }
+            for query in ranking.residual_queries
+        ],
+        "ranking": [
+            {
+                "rank": passage.rank,
+                "passage_key": passage.passage_key,
+                "score": passage.score,
+                "trace": [asdict(term) for term in passage.trace],
+            }
+            for passage in ranking.passages
+        ],
+        "degraded": list(ranking.degraded),
+        "seconds": sum(ranking.cost.stage_s.values()),
+    }

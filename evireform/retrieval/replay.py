@@ -1,0 +1,75 @@
+"""Ranking a logged search again from its logged choices: no model, no vector search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from evireform.errors import UsageError
+from evireform.records import RankedPassage, Seed
+from evireform.retrieval.scoring import Seeded, score
+from evireform.settings import SearchSettings
+from evireform.store import corpora, searching
+from evireform.store.connection import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """A logged search, ranked over the corpus as it is now.
+
+    ``same`` tells whether keys and scores (to 12 decimals) are those of the log; ``missing`` counts the
+    logged seeds whose passage was deleted or whose proposition changed since.
+    """
+
+    question: str
+    method: str
+    passages: tuple[RankedPassage, ...]
+    seeds: tuple[Seed, ...]
+    logged: tuple[tuple[str, float], ...]
+    same: bool
+    missing: int
+
+
+def replay(store: Store, corpus_name: str, log_id: int) -> Replay:
+    """Rank a logged search again.
+
+    Raises:
+        UsageError: the log of this corpus holds no such entry.
+        CorpusNotFound: no corpus has this name.
+    """
+    with store.transaction(read_only=True, snapshot=True) as tx:
+        corpus = corpora.get_corpus(tx, corpus_name)
+        entry = searching.question_log_entry(tx, corpus.corpus_id, log_id)
+        if entry is None:
+            raise UsageError(f"corpus {corpus_name!r} has no logged question {log_id}")
+        question, method, fields, _, selected, residual, ranking, _ = entry
+        settings = SearchSettings(**fields)
+        hits = [query["hits"] for query in residual]
+        logged_places = [_place(seed) for part in (selected, *hits) for seed in part]
+        ids = searching.propositions_by_place(tx, corpus.corpus_id, logged_places)
+        seeded = Seeded(
+            base=_known(selected, ids), residual=tuple(_known(part, ids) for part in hits)
+        )
+        result = score(tx, corpus.corpus_id, [seeded], settings)[0]
+    logged = tuple((row["passage_key"], row["score"]) for row in ranking)
+    now = tuple((passage.passage_key, round(passage.score, 12)) for passage in result.passages)
+    return Replay(
+        question=question,
+        method=method,
+        passages=result.passages,
+        seeds=result.seeds,
+        logged=logged,
+        same=now == tuple((key, round(value, 12)) for key, value in logged),
+        missing=len(set(logged_places) - ids.keys()),
+    )
+
+
+def _place(seed: dict[str, Any]) -> tuple[str, int]:
+    return seed["passage_key"], seed["ordinal"]
+
+
+def _known(
+    part: Sequence[dict[str, Any]], ids: dict[tuple[str, int], int]
+) -> tuple[tuple[int, float], ...]:
+    return tuple((ids[_place(seed)], seed["similarity"]) for seed in part if _place(seed) in ids)

@@ -1,0 +1,344 @@
+"""Statements of a search: each function runs one, and hands on its rows as records or arrays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evireform.records import Candidate, ObservedPassage, Titles
+from evireform.store.vectors import as_text
+
+if TYPE_CHECKING:
+    from evireform.records import SpaceRow
+    from evireform.store.connection import Transaction
+
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """A proposition that a residual query found, best first."""
+
+    proposition_id: int
+    similarity: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeedRow:
+    """A seed with the passage that owns it and every entity that it names."""
+
+    proposition_id: int
+    passage_id: int
+    passage_key: str
+    passage_size: int
+    ordinal: int
+    text: str
+    entity_ids: tuple[int, ...]
+    degrees: tuple[int, ...]
+    max_weights: tuple[float, ...]
+    displays: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Postings:
+    """Passages that name one entity: ids, ``n_je`` and ``|P_j|``, each of shape ``(n,)``."""
+
+    passage_ids: NDArray[np.int64]
+    counts: NDArray[np.float64]
+    sizes: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Winner:
+    """A ranked passage as it is shown, with the propositions that earned a part of its score."""
+
+    title: str
+    text: str
+    metadata: Mapping[str, Any]
+    propositions: tuple[tuple[int, int, str, tuple[int, int] | None, tuple[int, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """Rows by question, and whether the exact scan had to complete a short answer of the index."""
+
+    rows: list[list[Row]]
+    repeated: bool
+
+
+def nearest(
+    tx: Transaction,
+    statement: str,
+    space: SpaceRow,
+    vectors: NDArray[np.float32],
+    *,
+    limit: int,
+    order: Callable[[Row], tuple[Any, ...]],
+    parameters: Mapping[str, Any] | None = None,
+) -> Found:
+    """The ``limit`` nearest rows of each vector, in a total order whatever the index did.
+
+    The statement fetches a little more than the limit. When equal similarities run past what it fetched,
+    it is repeated with more, so that ties at the limit are broken by ``order`` and never by chance. When
+    the ANN index brings fewer rows than the space holds, it is repeated by exact scan.
+
+    Args:
+        tx: An open transaction.
+        statement: Name of a statement whose first columns are vector number, item id, similarity.
+        space: The vector space to search.
+        vectors: Shape ``(q, d)``.
+        limit: Rows wanted for each vector.
+        order: What ranks rows of equal similarity.
+        parameters: Further parameters of the statement.
+    """
+    if not len(vectors):
+        return Found(rows=[], repeated=False)
+    fetch = limit + max(8, limit // 10)
+    repeated = False
+    texts = as_text(vectors)
+    while True:
+        raw = tx.run(
+            statement,
+            {
+                "corpus_id": space.corpus_id,
+                "space_id": space.space_id,
+                "vectors": texts,
+                "fetch": fetch,
+                **(parameters or {}),
+            },
+            dimensions=space.dimensions,
+        )
+        grouped: list[list[Row]] = [[] for _ in texts]
+        for row in raw:
+            grouped[row[0]].append(row)
+        for rows in grouped:
+            rows.sort(key=lambda row: (-row[2], *order(row)))
+        if space.indexed and not tx.exact and any(len(rows) < limit for rows in grouped):
+            tx.set_exact(True)
+            repeated = True
+            continue
+        if any(len(rows) >= fetch and rows[-1][2] == rows[limit - 1][2] for rows in grouped):
+            fetch *= 4
+            continue
+        if repeated:
+            tx.set_exact(False)
+        return Found(rows=[rows[:limit] for rows in grouped], repeated=repeated)
+
+
+def candidates(
+    tx: Transaction,
+    space: SpaceRow,
+    vectors: NDArray[np.float32],
+    *,
+    limit: int,
+    with_entities: bool,
+) -> tuple[list[list[Candidate]], bool]:
+    """The nearest propositions of each question with positive similarity, and whether a scan was repeated."""
+    found = nearest(
+        tx,
+        "candidates",
+        space,
+        vectors,
+        limit=limit,
+        order=lambda row: (row[4], row[6]),
+        parameters={"with_entities": with_entities},
+    )
+    lists = [
+        [
+            Candidate(
+                proposition_id=row[1],
+                similarity=row[2],
+                passage_id=row[3],
+                passage_key=row[4],
+                title=row[5],
+                ordinal=row[6],
+                text=row[7],
+                entities=tuple(row[8] or ()),
+            )
+            for row in rows
+            if row[2] > 0
+        ]
+        for rows in found.rows
+    ]
+    return lists, found.repeated
+
+
+def residual_hits(
+    tx: Transaction, space: SpaceRow, vectors: NDArray[np.float32], *, limit: int
+) -> tuple[list[list[Hit]], bool]:
+    """The nearest propositions of each residual query with positive similarity."""
+    found = nearest(
+        tx, "residual_hits", space, vectors, limit=limit, order=lambda row: (row[3], row[4])
+    )
+    lists = [
+        [Hit(proposition_id=row[1], similarity=row[2]) for row in rows if row[2] > 0]
+        for rows in found.rows
+    ]
+    return lists, found.repeated
+
+
+def passage_hits(
+    tx: Transaction, space: SpaceRow, vectors: NDArray[np.float32], *, limit: int
+) -> tuple[list[list[tuple[str, float]]], bool]:
+    """Keys and similarities of the nearest passages of each question, best first."""
+    found = nearest(tx, "passage_hits", space, vectors, limit=limit, order=lambda row: (row[3],))
+    return [[(row[3], row[2]) for row in rows] for rows in found.rows], found.repeated
+
+
+def observed_passages(
+    tx: Transaction,
+    corpus_id: int,
+    passage_ids: Sequence[int],
+    *,
+    titles: Titles,
+    with_propositions: bool,
+) -> dict[int, ObservedPassage]:
+    """Whole passages by id; one that vanished since is missing."""
+    rows = tx.run(
+        "observed_passages",
+        {
+            "corpus_id": corpus_id,
+            "passage_ids": list(passage_ids),
+            "with_propositions": with_propositions,
+        },
+    )
+    return {
+        row[0]: ObservedPassage(
+            passage_key=row[1],
+            title=row[2] if titles == "on" else "",
+            text=row[3],
+            propositions=tuple((body, tuple(entities)) for body, entities in row[4] or ()),
+        )
+        for row in rows
+    }
+
+
+def seeds(tx: Transaction, corpus_id: int, proposition_ids: Sequence[int]) -> dict[int, SeedRow]:
+    """Seeds by id with every entity that they name; one that vanished since is missing."""
+    rows = tx.run("seeds", {"corpus_id": corpus_id, "proposition_ids": list(proposition_ids)})
+    return {
+        row[0]: SeedRow(
+            proposition_id=row[0],
+            passage_id=row[1],
+            passage_key=row[2],
+            passage_size=row[3],
+            ordinal=row[4],
+            text=row[5],
+            entity_ids=tuple(row[6] or ()),
+            degrees=tuple(row[7] or ()),
+            max_weights=tuple(row[8] or ()),
+            displays=tuple(row[9] or ()),
+        )
+        for row in rows
+    }
+
+
+def neighbourhood(tx: Transaction, corpus_id: int, entity_ids: Sequence[int]) -> dict[int, Postings]:
+    """Every passage that names each entity."""
+    parameters = {"corpus_id": corpus_id, "entity_ids": list(entity_ids)}
+    return _postings(tx.run("neighbourhood", parameters)) if entity_ids else {}
+
+
+def hub_counts(
+    tx: Transaction, corpus_id: int, entity_ids: Sequence[int], passage_ids: Sequence[int]
+) -> dict[int, Postings]:
+    """The passages among ``passage_ids`` that name each hub."""
+    parameters = {
+        "corpus_id": corpus_id,
+        "entity_ids": list(entity_ids),
+        "passage_ids": list(passage_ids),
+    }
+    return _postings(tx.run("hub_counts", parameters))
+
+
+def _postings(rows: Sequence[Row]) -> dict[int, Postings]:
+    return {
+        row[0]: Postings(
+            passage_ids=np.array(row[1], dtype=np.int64),
+            counts=np.array(row[2], dtype=np.float64),
+            sizes=np.array(row[3], dtype=np.float64),
+        )
+        for row in rows
+    }
+
+
+def passage_keys(tx: Transaction, corpus_id: int, passage_ids: Sequence[int]) -> dict[int, str]:
+    """Keys by passage id."""
+    rows = tx.run("passage_keys", {"corpus_id": corpus_id, "passage_ids": list(passage_ids)})
+    return {row[0]: row[1] for row in rows}
+
+
+def winners(
+    tx: Transaction,
+    corpus_id: int,
+    passage_ids: Sequence[int],
+    *,
+    entity_ids: Sequence[int],
+    proposition_ids: Sequence[int],
+) -> dict[int, Winner]:
+    """The ranked passages by id, with the propositions that are seeds or name an entity of a seed."""
+    if not passage_ids:
+        return {}
+    rows = tx.run(
+        "winners",
+        {
+            "corpus_id": corpus_id,
+            "passage_ids": list(passage_ids),
+            "entity_ids": list(entity_ids),
+            "proposition_ids": list(proposition_ids),
+        },
+    )
+    return {
+        row[0]: Winner(
+            title=row[1],
+            text=row[2],
+            metadata=row[3],
+            propositions=tuple(
+                (
+                    proposition_id,
+                    ordinal,
+                    body,
+                    None if start is None else (start, end),
+                    tuple(entities),
+                )
+                for proposition_id, ordinal, body, start, end, entities in row[4] or ()
+            ),
+        )
+        for row in rows
+    }
+
+
+def insert_question_log(tx: Transaction, parameters: Mapping[str, Any]) -> int:
+    """Write one search to the log. Values that are lists or mappings become JSON. Returns its id."""
+    encoded = {
+        name: json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value
+        for name, value in parameters.items()
+    }
+    question_id: int = tx.run("insert_question_log", encoded)[0][0]
+    return question_id
+
+
+def question_log_entry(tx: Transaction, corpus_id: int, question_id: int) -> Row | None:
+    """One logged search, or None."""
+    rows = tx.run("question_log_entry", {"corpus_id": corpus_id, "question_id": question_id})
+    return rows[0] if rows else None
+
+
+def propositions_by_place(
+    tx: Transaction, corpus_id: int, places: Sequence[tuple[str, int]]
+) -> dict[tuple[str, int], int]:
+    """Proposition ids by (passage key, ordinal)."""
+    rows = tx.run(
+        "propositions_by_place",
+        {
+            "corpus_id": corpus_id,
+            "passage_keys": [key for key, _ in places],
+            "ordinals": [ordinal for _, ordinal in places],
+        },
+    )
+    return {(row[0], row[1]): row[2] for row in rows}

@@ -1,0 +1,320 @@
+"""Statements that change the index. Every function runs inside the transaction that a job opened.
+
+All writers lock in one order: passages by key, then entities by canonical form. That is why none waits for
+another in a circle, and why degrees and counts can be kept by difference.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evireform.records import ModelCall, Passage, PassageState
+from evireform.store.vectors import as_copy
+
+if TYPE_CHECKING:
+    from evireform.records import CorpusRow, SpaceRow
+    from evireform.store.connection import Transaction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedProposition:
+    """A proposition ready to be written: its text, its place, and its mentions as (form, canonical)."""
+
+    text: str
+    span: tuple[int, int] | None
+    mentions: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedPassage:
+    """A passage ready to be written, with the vectors of its propositions, shape ``(n, d)``."""
+
+    passage: Passage
+    content_hash: bytes
+    state: PassageState
+    reason: str
+    propositions: tuple[PreparedProposition, ...]
+    vectors: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownPassage:
+    """What the corpus already holds under a key."""
+
+    content_hash: bytes
+    title: str
+    metadata: Mapping[str, Any]
+    state: PassageState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """Keys that a write added and changed; keys in neither were brought up to date by somebody else."""
+
+    added: tuple[str, ...]
+    changed: tuple[str, ...]
+
+
+def known_passages(
+    tx: Transaction, corpus_id: int, passage_keys: Sequence[str]
+) -> dict[str, KnownPassage]:
+    """What the corpus holds of these keys."""
+    rows = tx.run("known_passages", {"corpus_id": corpus_id, "passage_keys": list(passage_keys)})
+    return {
+        row[0]: KnownPassage(
+            content_hash=bytes(row[1]), title=row[2], metadata=row[3], state=row[4]
+        )
+        for row in rows
+    }
+
+
+def relabel_passages(tx: Transaction, corpus_id: int, passages: Sequence[Passage]) -> None:
+    """Give passages of unchanged text their new titles and metadata."""
+    ordered = sorted(passages, key=lambda passage: passage.key)
+    tx.run(
+        "relabel_passages",
+        {
+            "corpus_id": corpus_id,
+            "passage_keys": [passage.key for passage in ordered],
+            "titles": [passage.title for passage in ordered],
+            "metadata": [_json(passage.metadata) for passage in ordered],
+        },
+    )
+
+
+def write_passages(
+    tx: Transaction, corpus: CorpusRow, space: SpaceRow, batch: Sequence[PreparedPassage]
+) -> Written:
+    """Add or replace passages with everything that derives from them, all or none.
+
+    Args:
+        tx: An open transaction.
+        corpus: The corpus.
+        space: Its active proposition space.
+        batch: Passages with distinct keys.
+
+    Returns:
+        Which were new and which replaced an older text.
+    """
+    batch = sorted(batch, key=lambda prepared: prepared.passage.key)
+    rows = tx.run(
+        "upsert_passages",
+        {
+            "corpus_id": corpus.corpus_id,
+            "tenant_id": corpus.tenant_id,
+            "passage_keys": [p.passage.key for p in batch],
+            "titles": [p.passage.title for p in batch],
+            "bodies": [p.passage.text for p in batch],
+            "hashes": [p.content_hash for p in batch],
+            "metadata": [_json(p.passage.metadata) for p in batch],
+            "states": [p.state for p in batch],
+            "reasons": [p.reason for p in batch],
+            "counts": [len(p.propositions) for p in batch],
+        },
+    )
+    ids = {row[0]: row[1] for row in rows}
+    replaced = {row[0] for row in rows if row[2]}
+    batch = [prepared for prepared in batch if prepared.passage.key in ids]
+    canonicals = {
+        canonical
+        for prepared in batch
+        for proposition in prepared.propositions
+        for _, canonical in proposition.mentions
+    }
+    entity_ids = _claim_entities(tx, corpus, canonicals, [ids[key] for key in replaced])
+    differences = Counter[int]()
+    if replaced:
+        differences.subtract(_retract(tx, corpus.corpus_id, [ids[key] for key in replaced]))
+    _insert_parts(tx, corpus, space, batch, ids, entity_ids)
+    written = [ids[prepared.passage.key] for prepared in batch if prepared.propositions]
+    if canonicals:
+        added = tx.run(
+            "insert_passage_entities",
+            {"corpus_id": corpus.corpus_id, "tenant_id": corpus.tenant_id, "passage_ids": written},
+        )
+        differences.update(dict((row[0], row[1]) for row in added))
+    _settle(tx, corpus.corpus_id, differences)
+    return Written(
+        added=tuple(key for key in ids if key not in replaced), changed=tuple(sorted(replaced))
+    )
+
+
+def delete_passages(tx: Transaction, corpus_id: int, passage_keys: Sequence[str]) -> list[str]:
+    """Take passages out of the corpus with everything that derives from them. Returns the keys that existed."""
+    rows = tx.run(
+        "lock_passages", {"corpus_id": corpus_id, "passage_keys": sorted(set(passage_keys))}
+    )
+    passage_ids = [row[0] for row in rows]
+    if passage_ids:
+        tx.run(
+            "lock_entities",
+            {"corpus_id": corpus_id, "canonicals": [], "passage_ids": passage_ids},
+        )
+        differences = Counter[int]()
+        differences.subtract(_retract(tx, corpus_id, passage_ids))
+        tx.run("delete_passages", {"corpus_id": corpus_id, "passage_ids": passage_ids})
+        _settle(tx, corpus_id, differences)
+    return [row[1] for row in rows]
+
+
+def insert_vectors(
+    tx: Transaction,
+    space: SpaceRow,
+    *,
+    tenant_id: int,
+    item_ids: Sequence[int],
+    vectors: NDArray[np.float32],
+) -> None:
+    """Vectors of new items into a space."""
+    if item_ids:
+        data = as_copy(
+            corpus_id=space.corpus_id,
+            space_id=space.space_id,
+            tenant_id=tenant_id,
+            item_ids=item_ids,
+            vectors=vectors,
+        )
+        tx.copy("copy_embeddings", data)
+
+
+def insert_model_calls(
+    tx: Transaction,
+    corpus: CorpusRow,
+    calls: Sequence[tuple[str | None, ModelCall]],
+    *,
+    question_id: int | None = None,
+) -> None:
+    """Calls of a language model into the ledger, each with the passage that it was for, or None."""
+    if not calls:
+        return
+    tx.run(
+        "insert_model_calls",
+        {
+            "tenant_id": corpus.tenant_id,
+            "corpus_id": corpus.corpus_id,
+            "question_id": question_id,
+            "passage_keys": [key for key, _ in calls],
+            "purposes": [call.purpose for _, call in calls],
+            "models": [call.model for _, call in calls],
+            "prompt_versions": [call.prompt_version for _, call in calls],
+            "prompt_hashes": [call.prompt_hash for _, call in calls],
+            "tokens_in": [call.tokens_in for _, call in calls],
+            "tokens_out": [call.tokens_out for _, call in calls],
+            "latencies_s": [call.latency_s for _, call in calls],
+            "attempts": [call.attempts for _, call in calls],
+            "errors": [call.error for _, call in calls],
+        },
+    )
+
+
+def _claim_entities(
+    tx: Transaction, corpus: CorpusRow, canonicals: set[str], old_passage_ids: Sequence[int]
+) -> dict[str, int]:
+    """Insert what is missing and lock all. An entity that another writer deleted in between is made again."""
+    wanted = sorted(canonicals)
+    while True:
+        if wanted:
+            tx.run(
+                "insert_entities",
+                {
+                    "corpus_id": corpus.corpus_id,
+                    "tenant_id": corpus.tenant_id,
+                    "canonicals": wanted,
+                },
+            )
+        rows = tx.run(
+            "lock_entities",
+            {
+                "corpus_id": corpus.corpus_id,
+                "canonicals": wanted,
+                "passage_ids": list(old_passage_ids),
+            },
+        )
+        found = {row[1]: row[0] for row in rows}
+        if canonicals <= found.keys():
+            return found
+
+
+def _retract(tx: Transaction, corpus_id: int, passage_ids: Sequence[int]) -> dict[int, int]:
+    rows = tx.run("retract_passages", {"corpus_id": corpus_id, "passage_ids": list(passage_ids)})
+    return {row[0]: row[1] for row in rows}
+
+
+def _insert_parts(
+    tx: Transaction,
+    corpus: CorpusRow,
+    space: SpaceRow,
+    batch: Sequence[PreparedPassage],
+    ids: Mapping[str, int],
+    entity_ids: Mapping[str, int],
+) -> None:
+    """Propositions, their vectors, mentions, forms and incidence."""
+    parts = [
+        (ids[prepared.passage.key], ordinal, proposition)
+        for prepared in batch
+        for ordinal, proposition in enumerate(prepared.propositions)
+    ]
+    if not parts:
+        return
+    rows = tx.run(
+        "insert_propositions",
+        {
+            "corpus_id": corpus.corpus_id,
+            "tenant_id": corpus.tenant_id,
+            "passage_ids": [passage_id for passage_id, _, _ in parts],
+            "ordinals": [ordinal for _, ordinal, _ in parts],
+            "bodies": [proposition.text for _, _, proposition in parts],
+            "span_starts": [p.span[0] if p.span else None for _, _, p in parts],
+            "span_ends": [p.span[1] if p.span else None for _, _, p in parts],
+        },
+    )
+    place = {(row[0], row[1]): row[2] for row in rows}
+    proposition_ids = [place[passage_id, ordinal] for passage_id, ordinal, _ in parts]
+    vectors = np.concatenate([prepared.vectors for prepared in batch if prepared.propositions])
+    insert_vectors(
+        tx, space, tenant_id=corpus.tenant_id, item_ids=proposition_ids, vectors=vectors
+    )
+    mentions = [
+        (proposition_id, form, entity_ids[canonical])
+        for proposition_id, (_, _, proposition) in zip(proposition_ids, parts, strict=True)
+        for form, canonical in proposition.mentions
+    ]
+    if mentions:
+        tx.run(
+            "insert_mentions",
+            {
+                "corpus_id": corpus.corpus_id,
+                "tenant_id": corpus.tenant_id,
+                "proposition_ids": [mention[0] for mention in mentions],
+                "forms": [mention[1] for mention in mentions],
+                "entity_ids": [mention[2] for mention in mentions],
+            },
+        )
+
+
+def _settle(tx: Transaction, corpus_id: int, differences: Mapping[int, int]) -> None:
+    """Bring degree, display name and largest weight of the touched entities up to date; drop the unused."""
+    if not differences:
+        return
+    touched = sorted(differences)
+    tx.run("drop_unused_forms", {"corpus_id": corpus_id, "entity_ids": touched})
+    tx.run(
+        "settle_entities",
+        {
+            "corpus_id": corpus_id,
+            "entity_ids": touched,
+            "differences": [differences[entity_id] for entity_id in touched],
+        },
+    )
+    tx.run("drop_unused_entities", {"corpus_id": corpus_id, "entity_ids": touched})
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)

@@ -1,0 +1,162 @@
+-- name: candidates
+-- The propositions nearest to each question, best first, with their texts and passages.
+-- One HNSW descent a question; below the index threshold one scan of the corpus's own partition.
+-- `fetch` is a little more than the limit, so that ties at the limit are seen (see store.searching).
+SELECT question.number - 1, hit.item_id, -hit.distance,
+       passage.passage_id, passage.passage_key, passage.title,
+       proposition.ordinal, proposition.body,
+       CASE WHEN %(with_entities)s::boolean THEN ARRAY(
+           SELECT entity.display
+           FROM incidence JOIN entity USING (corpus_id, entity_id)
+           WHERE incidence.corpus_id = proposition.corpus_id
+             AND incidence.proposition_id = proposition.proposition_id
+           ORDER BY position(lower(entity.display) IN lower(proposition.body)), entity.canonical)
+       END
+FROM unnest(%(vectors)s::text[]) WITH ORDINALITY AS question (vector, number)
+CROSS JOIN LATERAL (
+    SELECT embedding.item_id,
+           embedding.embedding::halfvec({d}) <#> question.vector::halfvec({d}) AS distance
+    FROM embedding
+    WHERE embedding.corpus_id = %(corpus_id)s AND embedding.space_id = %(space_id)s
+    ORDER BY embedding.embedding::halfvec({d}) <#> question.vector::halfvec({d})
+    LIMIT %(fetch)s
+) AS hit
+JOIN proposition ON proposition.corpus_id = %(corpus_id)s AND proposition.proposition_id = hit.item_id
+JOIN passage ON passage.corpus_id = %(corpus_id)s AND passage.passage_id = proposition.passage_id;
+
+-- name: residual_hits
+-- The propositions nearest to each residual query, of all questions of a batch in one statement.
+SELECT query.number - 1, hit.item_id, -hit.distance, passage.passage_key, proposition.ordinal
+FROM unnest(%(vectors)s::text[]) WITH ORDINALITY AS query (vector, number)
+CROSS JOIN LATERAL (
+    SELECT embedding.item_id,
+           embedding.embedding::halfvec({d}) <#> query.vector::halfvec({d}) AS distance
+    FROM embedding
+    WHERE embedding.corpus_id = %(corpus_id)s AND embedding.space_id = %(space_id)s
+    ORDER BY embedding.embedding::halfvec({d}) <#> query.vector::halfvec({d})
+    LIMIT %(fetch)s
+) AS hit
+JOIN proposition ON proposition.corpus_id = %(corpus_id)s AND proposition.proposition_id = hit.item_id
+JOIN passage ON passage.corpus_id = %(corpus_id)s AND passage.passage_id = proposition.passage_id;
+
+-- name: passage_hits
+-- The passages nearest to each question in the passage space: the dense baseline.
+SELECT question.number - 1, hit.item_id, -hit.distance, passage.passage_key
+FROM unnest(%(vectors)s::text[]) WITH ORDINALITY AS question (vector, number)
+CROSS JOIN LATERAL (
+    SELECT embedding.item_id,
+           embedding.embedding::halfvec({d}) <#> question.vector::halfvec({d}) AS distance
+    FROM embedding
+    WHERE embedding.corpus_id = %(corpus_id)s AND embedding.space_id = %(space_id)s
+    ORDER BY embedding.embedding::halfvec({d}) <#> question.vector::halfvec({d})
+    LIMIT %(fetch)s
+) AS hit
+JOIN passage ON passage.corpus_id = %(corpus_id)s AND passage.passage_id = hit.item_id;
+
+-- name: observed_passages
+-- Whole passages for the reformulator; where it asks, with every proposition and the entities it names.
+-- At most as many rows as propositions were selected; primary-key look-ups.
+SELECT passage.passage_id, passage.passage_key, passage.title, passage.body,
+       CASE WHEN %(with_propositions)s::boolean THEN (
+           SELECT jsonb_agg(jsonb_build_array(
+               proposition.body,
+               ARRAY(SELECT entity.display
+                     FROM incidence JOIN entity USING (corpus_id, entity_id)
+                     WHERE incidence.corpus_id = proposition.corpus_id
+                       AND incidence.proposition_id = proposition.proposition_id
+                     ORDER BY position(lower(entity.display) IN lower(proposition.body)), entity.canonical)
+           ) ORDER BY proposition.ordinal)
+           FROM proposition
+           WHERE proposition.corpus_id = passage.corpus_id AND proposition.passage_id = passage.passage_id)
+       END
+FROM passage
+WHERE passage.corpus_id = %(corpus_id)s AND passage.passage_id = ANY (%(passage_ids)s::bigint[]);
+
+-- name: seeds
+-- The seeds with their passage and every entity: degree, largest weight, display name.
+-- At most selected + residual queries x hits rows; primary-key look-ups.
+SELECT proposition.proposition_id, proposition.passage_id, passage.passage_key,
+       passage.proposition_count, proposition.ordinal, proposition.body,
+       named.entity_ids, named.degrees, named.max_weights, named.displays
+FROM proposition
+JOIN passage USING (corpus_id, passage_id)
+CROSS JOIN LATERAL (
+    SELECT array_agg(entity.entity_id ORDER BY entity.canonical) AS entity_ids,
+           array_agg(entity.degree ORDER BY entity.canonical) AS degrees,
+           array_agg(entity.max_weight ORDER BY entity.canonical) AS max_weights,
+           array_agg(entity.display ORDER BY entity.canonical) AS displays
+    FROM incidence JOIN entity USING (corpus_id, entity_id)
+    WHERE incidence.corpus_id = proposition.corpus_id
+      AND incidence.proposition_id = proposition.proposition_id
+) AS named
+WHERE proposition.corpus_id = %(corpus_id)s
+  AND proposition.proposition_id = ANY (%(proposition_ids)s::bigint[]);
+
+-- name: neighbourhood
+-- The sparse neighbourhood: for each entity the passages that name it, how often, and their size.
+-- An index-only scan of one range per entity; hubs are left to `hub_counts`.
+SELECT entity_id, array_agg(passage_id), array_agg(proposition_count), array_agg(passage_size)
+FROM passage_entity
+WHERE corpus_id = %(corpus_id)s AND entity_id = ANY (%(entity_ids)s::bigint[])
+GROUP BY entity_id;
+
+-- name: hub_counts
+-- How often the hub entities are named by the few passages that can still be among the first K.
+SELECT entity_id, array_agg(passage_id), array_agg(proposition_count), array_agg(passage_size)
+FROM passage_entity
+WHERE corpus_id = %(corpus_id)s AND entity_id = ANY (%(entity_ids)s::bigint[])
+  AND passage_id = ANY (%(passage_ids)s::bigint[])
+GROUP BY entity_id;
+
+-- name: passage_keys
+-- Keys of the passages that could be among the first K, for ties between equal scores.
+SELECT passage_id, passage_key
+FROM passage
+WHERE corpus_id = %(corpus_id)s AND passage_id = ANY (%(passage_ids)s::bigint[]);
+
+-- name: winners
+-- The ranked passages, whole, with the propositions that earned a part of the score: the seeds, and those
+-- that name an entity of a seed. One row a passage.
+SELECT passage.passage_id, passage.title, passage.body, passage.metadata, earning.propositions
+FROM passage
+CROSS JOIN LATERAL (
+    SELECT jsonb_agg(jsonb_build_array(
+               proposition.proposition_id, proposition.ordinal, proposition.body,
+               proposition.span_start, proposition.span_end, named.entity_ids)
+           ORDER BY proposition.ordinal) AS propositions
+    FROM proposition
+    CROSS JOIN LATERAL (
+        SELECT ARRAY(SELECT incidence.entity_id
+                     FROM incidence
+                     WHERE incidence.corpus_id = proposition.corpus_id
+                       AND incidence.proposition_id = proposition.proposition_id
+                       AND incidence.entity_id = ANY (%(entity_ids)s::bigint[])
+                     ORDER BY incidence.entity_id) AS entity_ids
+    ) AS named
+    WHERE proposition.corpus_id = passage.corpus_id AND proposition.passage_id = passage.passage_id
+      AND (named.entity_ids <> '{}' OR proposition.proposition_id = ANY (%(proposition_ids)s::bigint[]))
+) AS earning
+WHERE passage.corpus_id = %(corpus_id)s AND passage.passage_id = ANY (%(passage_ids)s::bigint[]);
+
+-- name: insert_question_log
+-- One row a search: enough to read why, and to replay the ranking without a model.
+INSERT INTO question_log (corpus_id, tenant_id, question, method, settings, candidates, selected,
+                          residual_queries, ranking, degraded, seconds)
+VALUES (%(corpus_id)s, %(tenant_id)s, %(question)s, %(method)s, %(settings)s::jsonb, %(candidates)s::jsonb,
+        %(selected)s::jsonb, %(residual_queries)s::jsonb, %(ranking)s::jsonb, %(degraded)s::jsonb,
+        %(seconds)s)
+RETURNING question_id;
+
+-- name: question_log_entry
+-- One logged search.
+SELECT question, method, settings, candidates, selected, residual_queries, ranking, degraded
+FROM question_log
+WHERE corpus_id = %(corpus_id)s AND question_id = %(question_id)s;
+
+-- name: propositions_by_place
+-- Proposition ids by (passage key, ordinal): how a replay finds its seeds again after a re-ingestion.
+SELECT passage.passage_key, proposition.ordinal, proposition.proposition_id
+FROM unnest(%(passage_keys)s::text[], %(ordinals)s::integer[]) AS place (passage_key, ordinal)
+JOIN passage ON passage.corpus_id = %(corpus_id)s AND passage.passage_key = place.passage_key
+JOIN proposition ON proposition.corpus_id = %(corpus_id)s
+     AND proposition.passage_id = passage.passage_id AND proposition.ordinal = place.ordinal;

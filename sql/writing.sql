@@ -1,0 +1,246 @@
+-- name: known_passages
+-- What the corpus already holds of some passages: by key, for skipping what is unchanged.
+SELECT passage_key, content_hash, title, metadata, state
+FROM passage
+WHERE corpus_id = %(corpus_id)s AND passage_key = ANY (%(passage_keys)s::text[]);
+
+-- name: upsert_passages
+-- Write passages in key order and lock them. A row that another writer already brought to the same content
+-- is not returned, so its propositions are left alone. `existed` tells rows whose old parts must go.
+INSERT INTO passage (corpus_id, tenant_id, passage_key, title, body, content_hash, metadata,
+                     state, reason, proposition_count)
+SELECT %(corpus_id)s, %(tenant_id)s, given.passage_key, given.title, given.body, given.content_hash,
+       given.metadata::jsonb, given.state, given.reason, given.proposition_count
+FROM unnest(%(passage_keys)s::text[], %(titles)s::text[], %(bodies)s::text[], %(hashes)s::bytea[],
+            %(metadata)s::text[], %(states)s::text[], %(reasons)s::text[], %(counts)s::integer[])
+     AS given (passage_key, title, body, content_hash, metadata, state, reason, proposition_count)
+ORDER BY given.passage_key COLLATE "C"
+ON CONFLICT (corpus_id, passage_key) DO UPDATE
+SET title = excluded.title, body = excluded.body, content_hash = excluded.content_hash,
+    metadata = excluded.metadata, state = excluded.state, reason = excluded.reason,
+    proposition_count = excluded.proposition_count, updated_at = now()
+WHERE passage.content_hash <> excluded.content_hash OR passage.state = 'failed'
+RETURNING passage_key, passage_id, xmax <> 0 AS existed;
+
+-- name: relabel_passages
+-- New titles and metadata for passages whose text, and so whose propositions, stay as they are.
+UPDATE passage
+SET title = given.title, metadata = given.metadata::jsonb, updated_at = now()
+FROM unnest(%(passage_keys)s::text[], %(titles)s::text[], %(metadata)s::text[])
+     AS given (passage_key, title, metadata)
+WHERE passage.corpus_id = %(corpus_id)s AND passage.passage_key = given.passage_key;
+
+-- name: lock_passages
+-- Lock passages in key order before they are deleted.
+SELECT passage_id, passage_key
+FROM passage
+WHERE corpus_id = %(corpus_id)s AND passage_key = ANY (%(passage_keys)s::text[])
+ORDER BY passage_key
+FOR UPDATE;
+
+-- name: insert_entities
+-- Make sure that entities exist, in canonical order.
+INSERT INTO entity (corpus_id, tenant_id, canonical)
+SELECT %(corpus_id)s, %(tenant_id)s, given.canonical
+FROM unnest(%(canonicals)s::text[]) AS given (canonical)
+ORDER BY given.canonical COLLATE "C"
+ON CONFLICT (corpus_id, canonical) DO NOTHING;
+
+-- name: lock_entities
+-- Lock, in canonical order, every entity that a write touches: those it names and those it no longer names.
+-- All writers lock in this order, so that none waits for another in a circle.
+SELECT entity_id, canonical
+FROM entity
+WHERE corpus_id = %(corpus_id)s
+  AND entity_id IN (SELECT named.entity_id FROM entity AS named
+                    WHERE named.corpus_id = %(corpus_id)s AND named.canonical = ANY (%(canonicals)s::text[])
+                    UNION
+                    SELECT passage_entity.entity_id FROM passage_entity
+                    WHERE passage_entity.corpus_id = %(corpus_id)s
+                      AND passage_entity.passage_id = ANY (%(passage_ids)s::bigint[]))
+ORDER BY canonical
+FOR UPDATE;
+
+-- name: retract_passages
+-- Take the propositions of passages out of the index: vectors, forms, counts, incidence, mentions.
+-- Returns how many propositions each entity lost. Indexed by passage: flat in the size of the corpus.
+WITH gone AS (
+    SELECT proposition_id FROM proposition
+    WHERE corpus_id = %(corpus_id)s AND passage_id = ANY (%(passage_ids)s::bigint[])
+), lost_forms AS (
+    SELECT mention.entity_id, mention.form, count(*) AS mention_count
+    FROM gone JOIN mention ON mention.corpus_id = %(corpus_id)s
+                          AND mention.proposition_id = gone.proposition_id
+    GROUP BY mention.entity_id, mention.form
+), forms AS (
+    UPDATE entity_form SET mention_count = entity_form.mention_count - lost_forms.mention_count
+    FROM lost_forms
+    WHERE entity_form.corpus_id = %(corpus_id)s AND entity_form.entity_id = lost_forms.entity_id
+      AND entity_form.form = lost_forms.form
+), vectors AS (
+    DELETE FROM embedding USING vector_space
+    WHERE embedding.corpus_id = %(corpus_id)s AND vector_space.corpus_id = %(corpus_id)s
+      AND embedding.space_id = vector_space.space_id
+      AND ((vector_space.kind = 'proposition'
+            AND embedding.item_id IN (SELECT proposition_id FROM gone))
+           OR (vector_space.kind = 'passage' AND embedding.item_id = ANY (%(passage_ids)s::bigint[])))
+), counts AS (
+    DELETE FROM passage_entity
+    WHERE corpus_id = %(corpus_id)s AND passage_id = ANY (%(passage_ids)s::bigint[])
+    RETURNING entity_id, proposition_count
+), propositions AS (
+    DELETE FROM proposition
+    WHERE corpus_id = %(corpus_id)s AND passage_id = ANY (%(passage_ids)s::bigint[])
+)
+SELECT entity_id, sum(proposition_count)::integer FROM counts GROUP BY entity_id;
+
+-- name: insert_propositions
+-- The propositions of a batch of passages.
+INSERT INTO proposition (corpus_id, tenant_id, passage_id, ordinal, body, span_start, span_end)
+SELECT %(corpus_id)s, %(tenant_id)s, given.passage_id, given.ordinal, given.body, given.span_start,
+       given.span_end
+FROM unnest(%(passage_ids)s::bigint[], %(ordinals)s::integer[], %(bodies)s::text[],
+            %(span_starts)s::integer[], %(span_ends)s::integer[])
+     AS given (passage_id, ordinal, body, span_start, span_end)
+RETURNING passage_id, ordinal, proposition_id;
+
+-- name: insert_mentions
+-- The mentions of a batch, and the incidence that follows from them.
+WITH given AS (
+    SELECT * FROM unnest(%(proposition_ids)s::bigint[], %(forms)s::text[], %(entity_ids)s::bigint[])
+        AS given (proposition_id, form, entity_id)
+), mentions AS (
+    INSERT INTO mention (corpus_id, tenant_id, proposition_id, form, entity_id)
+    SELECT %(corpus_id)s, %(tenant_id)s, proposition_id, form, entity_id FROM given
+), forms AS (
+    INSERT INTO entity_form (corpus_id, tenant_id, entity_id, form, mention_count)
+    SELECT %(corpus_id)s, %(tenant_id)s, entity_id, form, count(*) FROM given GROUP BY entity_id, form
+    ON CONFLICT (corpus_id, entity_id, form)
+    DO UPDATE SET mention_count = entity_form.mention_count + excluded.mention_count
+)
+INSERT INTO incidence (corpus_id, tenant_id, proposition_id, entity_id)
+SELECT DISTINCT %(corpus_id)s::bigint, %(tenant_id)s::bigint, proposition_id, entity_id FROM given;
+
+-- name: insert_passage_entities
+-- How many propositions of each written passage name each entity. Returns the additions by entity.
+WITH added AS (
+    INSERT INTO passage_entity (corpus_id, tenant_id, entity_id, passage_id, proposition_count, passage_size)
+    SELECT %(corpus_id)s, %(tenant_id)s, incidence.entity_id, passage.passage_id, count(*),
+           passage.proposition_count
+    FROM passage
+    JOIN proposition USING (corpus_id, passage_id)
+    JOIN incidence USING (corpus_id, proposition_id)
+    WHERE passage.corpus_id = %(corpus_id)s AND passage.passage_id = ANY (%(passage_ids)s::bigint[])
+    GROUP BY incidence.entity_id, passage.passage_id, passage.proposition_count
+    RETURNING entity_id, proposition_count
+)
+SELECT entity_id, sum(proposition_count)::integer FROM added GROUP BY entity_id;
+
+-- name: drop_unused_forms
+-- Forms that no mention has any more.
+DELETE FROM entity_form
+WHERE corpus_id = %(corpus_id)s AND entity_id = ANY (%(entity_ids)s::bigint[]) AND mention_count = 0;
+
+-- name: settle_entities
+-- Degrees by difference; display name (the most frequent form, then code-point order) and largest weight
+-- from their own small tables, each one index probe: flat in the degree of the entity.
+UPDATE entity
+SET degree = entity.degree + given.difference,
+    display = COALESCE((SELECT entity_form.form FROM entity_form
+                        WHERE entity_form.corpus_id = entity.corpus_id
+                          AND entity_form.entity_id = entity.entity_id
+                        ORDER BY entity_form.mention_count DESC, entity_form.form LIMIT 1), ''),
+    max_weight = COALESCE((SELECT passage_entity.weight FROM passage_entity
+                           WHERE passage_entity.corpus_id = entity.corpus_id
+                             AND passage_entity.entity_id = entity.entity_id
+                           ORDER BY passage_entity.weight DESC LIMIT 1), 0)
+FROM unnest(%(entity_ids)s::bigint[], %(differences)s::integer[]) AS given (entity_id, difference)
+WHERE entity.corpus_id = %(corpus_id)s AND entity.entity_id = given.entity_id;
+
+-- name: drop_unused_entities
+-- Entities that no proposition names any more.
+DELETE FROM entity
+WHERE corpus_id = %(corpus_id)s AND entity_id = ANY (%(entity_ids)s::bigint[]) AND degree = 0;
+
+-- name: delete_passages
+-- The passages themselves, after `retract_passages`.
+DELETE FROM passage
+WHERE corpus_id = %(corpus_id)s AND passage_id = ANY (%(passage_ids)s::bigint[]);
+
+-- name: copy_embeddings
+-- Vectors into one space, in the binary format of COPY.
+COPY embedding (corpus_id, space_id, item_id, tenant_id, embedding) FROM STDIN (FORMAT binary);
+
+-- name: missing_passage_vectors
+-- Passages that a passage space does not hold yet, in key order, from a key on.
+SELECT passage.passage_key, passage.passage_id, passage.title, passage.body
+FROM passage
+WHERE passage.corpus_id = %(corpus_id)s AND passage.passage_key > %(after)s::text
+  AND NOT EXISTS (SELECT FROM embedding
+                  WHERE embedding.corpus_id = %(corpus_id)s AND embedding.space_id = %(space_id)s
+                    AND embedding.item_id = passage.passage_id)
+ORDER BY passage.passage_key
+LIMIT %(fetch)s;
+
+-- name: lock_passage_ids
+-- Which of these passages still exist; they are kept from vanishing while their vectors are written.
+SELECT passage_id FROM passage
+WHERE corpus_id = %(corpus_id)s AND passage_id = ANY (%(passage_ids)s::bigint[])
+ORDER BY passage_key
+FOR KEY SHARE;
+
+-- name: existing_vectors
+-- Which of these items a space already holds.
+SELECT item_id FROM embedding
+WHERE corpus_id = %(corpus_id)s AND space_id = %(space_id)s AND item_id = ANY (%(item_ids)s::bigint[]);
+
+-- name: space_size
+-- Vectors in one space, counted.
+SELECT count(*) FROM embedding WHERE corpus_id = %(corpus_id)s AND space_id = %(space_id)s;
+
+-- name: create_space_partition
+-- The partition of a new space (see functions.sql).
+SELECT create_space_partition(%(corpus_id)s, %(space_id)s);
+
+-- name: create_space_index
+-- The HNSW index of a space, where it is missing. Minutes at a million vectors.
+SELECT create_space_index(%(corpus_id)s, %(space_id)s);
+
+-- name: insert_model_calls
+-- The ledger: one row a call of a language model.
+INSERT INTO model_call (tenant_id, corpus_id, passage_key, question_id, purpose, model, prompt_version,
+                        prompt_hash, tokens_in, tokens_out, latency_s, attempts, error)
+SELECT %(tenant_id)s, %(corpus_id)s, given.passage_key, %(question_id)s, given.purpose, given.model,
+       given.prompt_version, given.prompt_hash, given.tokens_in, given.tokens_out, given.latency_s,
+       given.attempts, given.error
+FROM unnest(%(passage_keys)s::text[], %(purposes)s::text[], %(models)s::text[],
+            %(prompt_versions)s::text[], %(prompt_hashes)s::text[], %(tokens_in)s::integer[],
+            %(tokens_out)s::integer[], %(latencies_s)s::double precision[], %(attempts)s::integer[],
+            %(errors)s::text[])
+     AS given (passage_key, purpose, model, prompt_version, prompt_hash, tokens_in, tokens_out, latency_s,
+               attempts, error);
+
+-- name: corpus_counts
+-- What a corpus holds, for `status`. Counts, so a scan of the corpus's rows.
+SELECT count(*) FILTER (WHERE state = 'ready'), count(*) FILTER (WHERE state = 'empty'),
+       count(*) FILTER (WHERE state = 'failed'), COALESCE(sum(proposition_count), 0)::bigint,
+       (SELECT count(*) FROM entity WHERE corpus_id = %(corpus_id)s),
+       (SELECT count(*) FROM incidence WHERE corpus_id = %(corpus_id)s)
+FROM passage WHERE corpus_id = %(corpus_id)s;
+
+-- name: failed_passages
+-- The passages whose extraction failed, with the reason.
+SELECT passage_key, reason FROM passage
+WHERE corpus_id = %(corpus_id)s AND state = 'failed'
+ORDER BY passage_key LIMIT %(fetch)s;
+
+-- name: corpus_digest
+-- A fingerprint of the passages of a corpus, kept beside every evaluation. Reads every passage's hash.
+SELECT encode(sha256(convert_to(COALESCE(string_agg(
+           passage_key || ' ' || encode(content_hash, 'hex') || ' ' || state, E'\n' ORDER BY passage_key),
+           ''), 'UTF8')), 'hex')
+FROM passage WHERE corpus_id = %(corpus_id)s;
+
+-- name: analyze_corpus_tables
+-- Fresh statistics after a bulk load.
+ANALYZE passage, proposition, entity, incidence, passage_entity, mention, entity_form;
