@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +12,8 @@ from itertools import islice
 from evireform.canonical import MAX_ENTITY_CHARACTERS, canonical
 from evireform.embedding import Encoder
 from evireform.errors import DatabaseError
-from evireform.formats.text import json_problem, key_problem, text_problem
+from evireform.formats.extractions import with_spans
+from evireform.formats.text import json_problem, key_problem, storable, text_problem
 from evireform.language import Language
 from evireform.records import (
     CorpusRow,
@@ -44,8 +44,6 @@ _LARGE = 1_000
 
 _SAMPLE = 50
 """Passages whose text is looked at to tell whether the corpus is English."""
-
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 Progress = Callable[[int], None]
 
@@ -154,13 +152,13 @@ def prepare(
     dropped = 0
     propositions: dict[str, PreparedProposition] = {}
     for proposition in extraction.propositions:
-        text = _storable(proposition.text).strip()
+        text = storable(proposition.text).strip()
         if not text:
             continue
         earlier = propositions.get(text)
         mentions = dict(earlier.mentions) if earlier else {}
         for surface in proposition.entities:
-            form = " ".join(_storable(surface).split())
+            form = " ".join(storable(surface).split())
             name = canonical(form)
             if name and len(form) <= MAX_ENTITY_CHARACTERS and len(name) <= MAX_ENTITY_CHARACTERS:
                 mentions[form] = name
@@ -178,7 +176,7 @@ def prepare(
             passage=passage,
             content_hash=b"",
             state="failed" if extraction.error else "ready" if ready else "empty",
-            reason=_storable(extraction.error),
+            reason=storable(extraction.error),
             propositions=ready,
             vectors=encoder.encode_propositions(texts),
         ),
@@ -193,11 +191,6 @@ def content_hash(passage: Passage, titles: Titles, extraction: Extraction | None
     if extraction is not None:
         parts.append([[p.text, list(p.entities)] for p in extraction.propositions])
     return hashlib.sha256(json.dumps(parts, ensure_ascii=True).encode()).digest()
-
-
-def _storable(text: str) -> str:
-    """Text of a model as a database can hold it: NUL and lone surrogates become U+FFFD."""
-    return _UNSTORABLE.sub("\ufffd", text)
 
 
 def _batches(passages: Iterable[Passage | Rejected]) -> Iterator[list[Passage | Rejected]]:
@@ -228,7 +221,7 @@ def _problem(passage: Passage, seen: set[bytes]) -> Rejected | None:
             seen.add(digest)
             return None
         reason = "the key was given before in this ingestion"
-    return Rejected(reason=reason, passage_key=_storable(passage.key))
+    return Rejected(reason=reason, passage_key=storable(passage.key))
 
 
 def _open(store: Store, corpus_name: str, encoder: Encoder) -> tuple[CorpusRow, SpaceRow]:
@@ -302,7 +295,8 @@ def _ingest_batch(
     batch: list[PreparedPassage] = []
     calls: list[tuple[str | None, ModelCall]] = []
     for passage in work:
-        extraction = ready.get(passage.key) or made[passage.key]
+        given = ready.get(passage.key)
+        extraction = with_spans(given, passage.text) if given else made[passage.key]
         prepared, dropped = prepare(passage, extraction, corpus.titles, encoder)
         batch.append(replace(prepared, content_hash=hashes[passage.key]))
         tally.dropped_entities += dropped

@@ -265,3 +265,29 @@ class IngestionSummary:
     dropped_entities: int = 0
     truncated: int = 0
     seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorpusRow:
+    """A corpus as the database knows it. ``extractor`` names what made its propositions, where any did."""
+
+    corpus_id: int
+    tenant_id: int
+    name: str
+    titles: Titles
+    extractor: str = ""
+    language: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpaceRow:
+    """A vector space of a corpus. ``indexed`` tells whether it has its ANN index."""
+
+    corpus_id: int
+    space_id: int
+    kind: Literal["proposition", "passage"]
+    model: str
+    dimensions: int
+    prompts: Mapping[str, str]
+    active: bool
+    indexed: bool

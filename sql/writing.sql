@@ -202,6 +202,19 @@ SELECT count(*) FROM embedding WHERE corpus_id = %(corpus_id)s AND space_id = %(
 -- The partition of a new space (see functions.sql).
 SELECT create_space_partition(%(corpus_id)s, %(space_id)s);
 
+-- name: drop_space_partition
+-- A space's partition with its vectors.
+SELECT drop_space_partition(%(corpus_id)s, %(space_id)s);
+
+-- name: delete_corpus_parts
+-- The tables between propositions and entities, whose foreign keys do not cascade from the corpus in one order.
+WITH counts AS (
+    DELETE FROM passage_entity WHERE corpus_id = %(corpus_id)s
+), pairs AS (
+    DELETE FROM incidence WHERE corpus_id = %(corpus_id)s
+)
+DELETE FROM mention WHERE corpus_id = %(corpus_id)s;
+
 -- name: create_space_index
 -- The HNSW index of a space, where it is missing. Minutes at a million vectors.
 SELECT create_space_index(%(corpus_id)s, %(space_id)s);

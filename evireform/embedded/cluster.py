@@ -96,8 +96,11 @@ class Cluster:
                 if lock_fd is not None:
                     self._launch(lock_fd)
             postmaster = self._postmaster()
-            if postmaster and postmaster.status == "ready" and _accepts(postmaster.socket_folder):
-                return f"postgresql://{NAME}@/{NAME}?host={quote(str(postmaster.socket_folder))}&port={_PORT}"
+            if postmaster and postmaster.status == "ready":
+                if _accepts(postmaster.socket_folder):
+                    return f"postgresql://{NAME}@/{NAME}?host={quote(str(postmaster.socket_folder))}&port={_PORT}"
+                if not postmaster.socket_folder.exists():
+                    self.stop()  # somebody cleaned up there, and nobody can connect any more
             time.sleep(0.05)
         raise EmbeddedServerError(
             f"the server in {self.home} was not ready in {TIMEOUT_S} s: look at {self.log}, and try again",
@@ -132,7 +135,7 @@ class Cluster:
                 os.kill(postmaster.pid, signal.SIGINT)
             time.sleep(0.05)
         link = self.home / "socket"
-        if link.is_symlink() and link.readlink().name.startswith(self._socket_prefix):
+        if link.is_symlink() and link.readlink().name.startswith(self._outside_prefix):
             shutil.rmtree(link.readlink(), ignore_errors=True)
             link.unlink()
 
@@ -268,36 +271,38 @@ class Cluster:
             raise
 
     def _socket_folder(self, account: Account) -> Path:
-        """An empty folder for the socket that only the server's user may enter.
+        """An empty folder for the socket that only the server's user may enter; ``home/socket`` links to it.
 
-        ``home/socket``, if its path is short and plain; otherwise that is a link to a folder under the
-        temporary directory. The latter is new (so nobody can have waited there), or our old one.
+        It is in the home, or under the temporary directory if that would make the path long or odd. Its name
+        is random: nobody can have waited there, and a server whose home was removed and made anew takes
+        its own socket away when it notices, not its successor's.
         """
-        place = self.home / "socket"
-        if _fits(place):
-            if place.is_symlink() or not account.owns(place):
-                _remove(place)
-                place.mkdir(mode=0o700)
-                account.give(place)
-            folder = place
-        else:
-            folder = place.readlink() if place.is_symlink() else place
-            if not (folder.name.startswith(self._socket_prefix) and account.owns(folder)):
-                folder = self._new_socket_folder(account)
-                _remove(place)
-                place.symlink_to(folder)
+        link = self.home / "socket"
+        folder = link.readlink() if link.is_symlink() else link
+        if not (self._ours(folder) and account.owns(folder)):
+            folder = self._new_socket_folder(account)
+            _remove(link)
+            link.symlink_to(folder)
         for left in folder.iterdir():
             _remove(left)
         return folder
 
+    def _ours(self, socket_folder: Path) -> bool:
+        """Whether a folder is named for this home, not for the one that this is a copy of."""
+        in_home = socket_folder.parent == self.home and socket_folder.name.startswith("socket-")
+        return in_home or socket_folder.name.startswith(self._outside_prefix)
+
     @property
-    def _socket_prefix(self) -> str:
+    def _outside_prefix(self) -> str:
         return f"{NAME}-{hashlib.sha256(os.fsencode(self.home)).hexdigest()[:12]}-"
 
     def _new_socket_folder(self, account: Account) -> Path:
-        for parent in (Path("/tmp"), Path(tempfile.gettempdir())):
-            if _fits(parent / f"{self._socket_prefix}12345678") and os.access(parent, os.W_OK | os.X_OK):
-                folder = Path(tempfile.mkdtemp(prefix=self._socket_prefix, dir=parent))
+        for left in self.home.glob("socket-*"):
+            _remove(left)
+        outside = (Path("/tmp"), Path(tempfile.gettempdir()))
+        for place, prefix in [(self.home, "socket-"), *((place, self._outside_prefix) for place in outside)]:
+            if _fits(place / f"{prefix}12345678") and os.access(place, os.W_OK | os.X_OK):
+                folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
                 account.give(folder)
                 return folder
         raise EmbeddedServerError(

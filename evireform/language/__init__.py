@@ -49,9 +49,7 @@ class Language(Protocol):
         """Positions of the candidates that open every route to the evidence, best first."""
         ...
 
-    def reformulate(
-        self, question: str, observed: Sequence[ObservedPassage], *, limit: int
-    ) -> Reformulation:
+    def reformulate(self, question: str, observed: Sequence[ObservedPassage], *, limit: int) -> Reformulation:
         """Queries for what the question needs and the observed passages do not hold."""
         ...
 

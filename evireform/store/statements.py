@@ -1,0 +1,65 @@
+"""The named statements of ``sql/*.sql``, and where the files that ship with the package are.
+
+A statement begins with ``-- name: x``; the comment below says what it is for and what it costs. The only
+thing ever formatted into one is ``halfvec({d})``, a checked integer: without that cast the plan is a
+sequential scan.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_CAST = "halfvec({d})"
+
+
+def resource_dir(name: str) -> Path:
+    """Folder ``sql`` or ``migrations``: inside an installed package, else at the top of the source tree.
+
+    Raises:
+        FileNotFoundError: the installation is broken.
+    """
+    package = Path(__file__).resolve().parent.parent
+    for folder in (package / name, package.parent / name):
+        if folder.is_dir():
+            return folder
+    raise FileNotFoundError(f"evireform's folder {name!r} is missing: install the package again")
+
+
+@cache
+def statements() -> dict[str, str]:
+    """Every named statement by name, with its comment.
+
+    Raises:
+        ValueError: two statements share a name.
+    """
+    found: dict[str, str] = {}
+    for path in sorted(resource_dir("sql").glob("*.sql")):
+        parts = _NAME.split(path.read_text(encoding="utf-8"))
+        for name, text in zip(parts[1::2], parts[2::2], strict=True):
+            if name in found:
+                raise ValueError(f"two statements are called {name!r}; the second is in {path.name}")
+            found[name] = text.strip().removesuffix(";")
+    return found
+
+
+def statement(name: str, *, dimensions: int | None = None) -> str:
+    """The text of a statement, with the dimensions of its vectors where it searches any.
+
+    Raises:
+        KeyError: no statement has this name.
+        ValueError: the statement needs dimensions, or they are not a positive integer.
+    """
+    text = statements()[name]
+    if _CAST not in text:
+        return text
+    if type(dimensions) is not int or dimensions < 1:
+        raise ValueError(f"statement {name!r} needs its dimensions, a positive integer, not {dimensions!r}")
+    return text.replace(_CAST, f"halfvec({dimensions})")
+
+
+def script(name: str) -> str:
+    """A file of ``sql`` without named statements, such as functions or views."""
+    return (resource_dir("sql") / f"{name}.sql").read_text(encoding="utf-8")

@@ -1,0 +1,1 @@
+-- Views for people, created again by every `evireform init`. They see what the one who asks may see.
