@@ -291,3 +291,20 @@ class SpaceRow:
     prompts: Mapping[str, str]
     active: bool
     indexed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorpusStatus:
+    """What a corpus holds. ``failures`` lists at most a hundred failed passages with their reasons."""
+
+    name: str
+    titles: Titles
+    extractor: str
+    ready: int
+    empty: int
+    failed: int
+    propositions: int
+    entities: int
+    incidence: int
+    spaces: tuple[SpaceRow, ...]
+    failures: tuple[Rejected, ...]
