@@ -69,9 +69,11 @@ class DatabaseError(EvireformError):
     """The database refused a statement."""
 
     def __init__(
-        self, message: str | None = None, *, statement: str = "", sqlstate: str = ""
+        self, problem: str | None = None, *, remedy: str = "", statement: str = "", sqlstate: str = ""
     ) -> None:
-        super().__init__(message)
+        super().__init__(f"{problem}: {remedy}" if remedy else problem)
+        self.problem = problem or str(self)
+        self.remedy = remedy
         self.statement = statement
         self.sqlstate = sqlstate
 

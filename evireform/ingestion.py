@@ -40,7 +40,7 @@ _ITS_OWN_FAULT = ("22", "23", "54")
 """Classes of SQLSTATE that blame the rows: data exception, constraint violation, limit exceeded."""
 
 _LARGE = 1_000
-"""Passages written after which the planner gets fresh statistics."""
+"""Passages written after which the planner gets fresh statistics; a new corpus gets them at once."""
 
 _SAMPLE = 50
 """Passages whose text is looked at to tell whether the corpus is English."""
@@ -111,7 +111,7 @@ def ingest(
             progress(len(batch))
     if language.name.startswith("rules") and extractions is None and tally.added:
         _check_language(sample, tally)
-    if tally.added + tally.changed >= _LARGE:
+    if tally.added + tally.changed >= _LARGE or (tally.added and not corpus.extractor):
         with store.transaction() as tx:
             tx.run("analyze_corpus_tables", {})
     spaces.ensure_index(store, space, threshold=INDEX_THRESHOLD)

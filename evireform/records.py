@@ -308,3 +308,25 @@ class CorpusStatus:
     incidence: int
     spaces: tuple[SpaceRow, ...]
     failures: tuple[Rejected, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitReport:
+    """What `init` found and did. ``migrated_from`` is empty when there were no tables."""
+
+    schema: str
+    server_version: str
+    extension_version: str
+    extension_schema: str
+    migrated_from: str
+    migrated_to: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing that `doctor` looked at; ``remedy`` says how to mend it and is empty where all is well."""
+
+    name: str
+    ok: bool
+    detail: str
+    remedy: str = ""

@@ -1,6 +1,6 @@
-"""${message}
+"""${message}.
 
-Why: (say it here; a migration is never edited once merged)
+Why:
 
 Revision ID: ${up_revision}
 """
@@ -16,8 +16,8 @@ depends_on = None
 
 
 def upgrade() -> None:
-    ${upgrades if upgrades else "raise NotImplementedError"}
+    ${upgrades if upgrades else "op.execute(...)"}
 
 
 def downgrade() -> None:
-    ${downgrades if downgrades else "raise NotImplementedError"}
+    ${downgrades if downgrades else "op.execute(...)"}

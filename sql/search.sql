@@ -1,8 +1,24 @@
 -- name: candidates
 -- The propositions nearest to each question, best first, with their texts and passages.
 -- One HNSW descent a question; below the index threshold one scan of the corpus's own partition.
--- `fetch` is a little more than the limit, so that ties at the limit are seen (see store.searching).
-SELECT question.number - 1, hit.item_id, -hit.distance,
+-- MATERIALIZED and LIMIT 1 fix the order of the joins, so that no plan parses a vector twice, repeats a search
+-- or scans a corpus, whatever the statistics say. `fetch` is a little more than the limit, so that ties at
+-- the limit are seen (see store/searching.py).
+WITH question AS MATERIALIZED (
+    SELECT number, vector::halfvec({d}) AS vector
+    FROM unnest(%(vectors)s::text[]) WITH ORDINALITY AS given (vector, number)
+), hit AS MATERIALIZED (
+    SELECT question.number, near.item_id, near.distance
+    FROM question
+    CROSS JOIN LATERAL (
+        SELECT embedding.item_id, embedding.embedding::halfvec({d}) <#> question.vector AS distance
+        FROM embedding
+        WHERE embedding.corpus_id = %(corpus_id)s AND embedding.space_id = %(space_id)s
+        ORDER BY embedding.embedding::halfvec({d}) <#> question.vector
+        LIMIT %(fetch)s
+    ) AS near
+)
+SELECT hit.number - 1, hit.item_id, -hit.distance,
        passage.passage_id, passage.passage_key, passage.title,
        proposition.ordinal, proposition.body,
        CASE WHEN %(with_entities)s::boolean THEN ARRAY(
@@ -12,46 +28,65 @@ SELECT question.number - 1, hit.item_id, -hit.distance,
              AND incidence.proposition_id = proposition.proposition_id
            ORDER BY position(lower(entity.display) IN lower(proposition.body)), entity.canonical)
        END
-FROM unnest(%(vectors)s::text[]) WITH ORDINALITY AS question (vector, number)
+FROM hit
 CROSS JOIN LATERAL (
-    SELECT embedding.item_id,
-           embedding.embedding::halfvec({d}) <#> question.vector::halfvec({d}) AS distance
-    FROM embedding
-    WHERE embedding.corpus_id = %(corpus_id)s AND embedding.space_id = %(space_id)s
-    ORDER BY embedding.embedding::halfvec({d}) <#> question.vector::halfvec({d})
-    LIMIT %(fetch)s
-) AS hit
-JOIN proposition ON proposition.corpus_id = %(corpus_id)s AND proposition.proposition_id = hit.item_id
-JOIN passage ON passage.corpus_id = %(corpus_id)s AND passage.passage_id = proposition.passage_id;
+    SELECT * FROM proposition
+    WHERE proposition.corpus_id = %(corpus_id)s AND proposition.proposition_id = hit.item_id LIMIT 1
+) AS proposition
+CROSS JOIN LATERAL (
+    SELECT * FROM passage
+    WHERE passage.corpus_id = %(corpus_id)s AND passage.passage_id = proposition.passage_id LIMIT 1
+) AS passage;
 
 -- name: residual_hits
 -- The propositions nearest to each residual query, of all questions of a batch in one statement.
-SELECT query.number - 1, hit.item_id, -hit.distance, passage.passage_key, proposition.ordinal
-FROM unnest(%(vectors)s::text[]) WITH ORDINALITY AS query (vector, number)
+WITH query AS MATERIALIZED (
+    SELECT number, vector::halfvec({d}) AS vector
+    FROM unnest(%(vectors)s::text[]) WITH ORDINALITY AS given (vector, number)
+), hit AS MATERIALIZED (
+    SELECT query.number, near.item_id, near.distance
+    FROM query
+    CROSS JOIN LATERAL (
+        SELECT embedding.item_id, embedding.embedding::halfvec({d}) <#> query.vector AS distance
+        FROM embedding
+        WHERE embedding.corpus_id = %(corpus_id)s AND embedding.space_id = %(space_id)s
+        ORDER BY embedding.embedding::halfvec({d}) <#> query.vector
+        LIMIT %(fetch)s
+    ) AS near
+)
+SELECT hit.number - 1, hit.item_id, -hit.distance, passage.passage_key, proposition.ordinal
+FROM hit
 CROSS JOIN LATERAL (
-    SELECT embedding.item_id,
-           embedding.embedding::halfvec({d}) <#> query.vector::halfvec({d}) AS distance
-    FROM embedding
-    WHERE embedding.corpus_id = %(corpus_id)s AND embedding.space_id = %(space_id)s
-    ORDER BY embedding.embedding::halfvec({d}) <#> query.vector::halfvec({d})
-    LIMIT %(fetch)s
-) AS hit
-JOIN proposition ON proposition.corpus_id = %(corpus_id)s AND proposition.proposition_id = hit.item_id
-JOIN passage ON passage.corpus_id = %(corpus_id)s AND passage.passage_id = proposition.passage_id;
+    SELECT * FROM proposition
+    WHERE proposition.corpus_id = %(corpus_id)s AND proposition.proposition_id = hit.item_id LIMIT 1
+) AS proposition
+CROSS JOIN LATERAL (
+    SELECT * FROM passage
+    WHERE passage.corpus_id = %(corpus_id)s AND passage.passage_id = proposition.passage_id LIMIT 1
+) AS passage;
 
 -- name: passage_hits
 -- The passages nearest to each question in the passage space: the dense baseline.
-SELECT question.number - 1, hit.item_id, -hit.distance, passage.passage_key
-FROM unnest(%(vectors)s::text[]) WITH ORDINALITY AS question (vector, number)
+WITH question AS MATERIALIZED (
+    SELECT number, vector::halfvec({d}) AS vector
+    FROM unnest(%(vectors)s::text[]) WITH ORDINALITY AS given (vector, number)
+), hit AS MATERIALIZED (
+    SELECT question.number, near.item_id, near.distance
+    FROM question
+    CROSS JOIN LATERAL (
+        SELECT embedding.item_id, embedding.embedding::halfvec({d}) <#> question.vector AS distance
+        FROM embedding
+        WHERE embedding.corpus_id = %(corpus_id)s AND embedding.space_id = %(space_id)s
+        ORDER BY embedding.embedding::halfvec({d}) <#> question.vector
+        LIMIT %(fetch)s
+    ) AS near
+)
+SELECT hit.number - 1, hit.item_id, -hit.distance, passage.passage_key
+FROM hit
 CROSS JOIN LATERAL (
-    SELECT embedding.item_id,
-           embedding.embedding::halfvec({d}) <#> question.vector::halfvec({d}) AS distance
-    FROM embedding
-    WHERE embedding.corpus_id = %(corpus_id)s AND embedding.space_id = %(space_id)s
-    ORDER BY embedding.embedding::halfvec({d}) <#> question.vector::halfvec({d})
-    LIMIT %(fetch)s
-) AS hit
-JOIN passage ON passage.corpus_id = %(corpus_id)s AND passage.passage_id = hit.item_id;
+    SELECT * FROM passage
+    WHERE passage.corpus_id = %(corpus_id)s AND passage.passage_id = hit.item_id LIMIT 1
+) AS passage;
 
 -- name: observed_passages
 -- Whole passages for the reformulator; where it asks, with every proposition and the entities it names.
@@ -78,8 +113,15 @@ WHERE passage.corpus_id = %(corpus_id)s AND passage.passage_id = ANY (%(passage_
 SELECT proposition.proposition_id, proposition.passage_id, passage.passage_key,
        passage.proposition_count, proposition.ordinal, proposition.body,
        named.entity_ids, named.degrees, named.max_weights, named.displays
-FROM proposition
-JOIN passage USING (corpus_id, passage_id)
+FROM unnest(%(proposition_ids)s::bigint[]) AS seed (proposition_id)
+CROSS JOIN LATERAL (
+    SELECT * FROM proposition
+    WHERE proposition.corpus_id = %(corpus_id)s AND proposition.proposition_id = seed.proposition_id LIMIT 1
+) AS proposition
+CROSS JOIN LATERAL (
+    SELECT * FROM passage
+    WHERE passage.corpus_id = %(corpus_id)s AND passage.passage_id = proposition.passage_id LIMIT 1
+) AS passage
 CROSS JOIN LATERAL (
     SELECT array_agg(entity.entity_id ORDER BY entity.canonical) AS entity_ids,
            array_agg(entity.degree ORDER BY entity.canonical) AS degrees,
@@ -88,9 +130,7 @@ CROSS JOIN LATERAL (
     FROM incidence JOIN entity USING (corpus_id, entity_id)
     WHERE incidence.corpus_id = proposition.corpus_id
       AND incidence.proposition_id = proposition.proposition_id
-) AS named
-WHERE proposition.corpus_id = %(corpus_id)s
-  AND proposition.proposition_id = ANY (%(proposition_ids)s::bigint[]);
+) AS named;
 
 -- name: neighbourhood
 -- The sparse neighbourhood: for each entity the passages that name it, how often, and their size.

@@ -16,38 +16,56 @@ FROM pg_extension AS extension
 JOIN pg_namespace AS namespace ON namespace.oid = extension.extnamespace
 WHERE extension.extname = 'vector';
 
--- name: set_search_path
--- Where names are looked up, for this transaction.
-SELECT set_config('search_path', %(search_path)s, true);
+-- name: migration_table
+-- A row when the schema has a table of migrations; the catalogue, since another schema may have one too.
+SELECT 1
+FROM pg_class
+JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
+WHERE pg_namespace.nspname = %(schema)s AND pg_class.relname = 'alembic_version';
 
--- name: init_lock
--- One `init` at a time in a database; held to the end of the transaction.
-SELECT pg_advisory_xact_lock(%(key)s);
-
--- name: server_version
--- The server's version as a number and as people write it.
-SELECT current_setting('server_version_num')::integer, current_setting('server_version');
-
--- name: available_extension
--- The version of pgvector that the server could install.
-SELECT default_version FROM pg_available_extensions WHERE name = 'vector';
-
--- name: create_extension
--- pgvector, into the public schema where it may, so that every schema of the database can share it.
-CREATE EXTENSION IF NOT EXISTS vector;
-
--- name: has_schema
--- Whether a schema is there.
-SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = %(schema)s);
-
--- name: has_revision_table
--- Whether alembic's table is in our schema.
-SELECT to_regclass(format('%%I.alembic_version', %(schema)s::text)) IS NOT NULL;
-
--- name: revision
--- The migration that the tables are at.
+-- name: migration
+-- The migration of the tables.
 SELECT version_num FROM alembic_version;
 
--- name: insert_default_tenant
--- The tenant that owns corpora unless told otherwise.
-INSERT INTO tenant (name, role_name) VALUES ('default', current_user) ON CONFLICT (name) DO NOTHING;
+-- name: server_facts
+-- What the server is and what the role may do on it, for `init` and `doctor`.
+SELECT current_setting('server_version_num')::integer,
+       current_setting('server_version'),
+       current_database()::text,
+       current_user::text,
+       pg_is_in_recovery(),
+       has_database_privilege(current_database(), 'CREATE'),
+       (SELECT rolsuper FROM pg_roles WHERE rolname = current_user),
+       (SELECT has_schema_privilege(oid, 'CREATE, USAGE') FROM pg_namespace WHERE nspname = %(schema)s),
+       (SELECT has_schema_privilege(oid, 'CREATE') FROM pg_namespace WHERE nspname = 'public'),
+       (SELECT default_version FROM pg_available_extensions WHERE name = 'vector'),
+       COALESCE((SELECT bool_or(trusted) FROM pg_available_extension_versions WHERE name = 'vector'), false);
+
+-- name: init_lock
+-- One `init` at a time in a database; the transaction's end frees it.
+SELECT pg_advisory_xact_lock(hashtextextended('evireform init', 0));
+
+-- name: create_extension
+-- Into the first schema of the search path; allowed to whoever may create in the database.
+CREATE EXTENSION vector;
+
+-- name: drop_views
+-- Views stand in the way of a migration that changes a column which they show.
+DROP VIEW IF EXISTS corpus_overview, proposition_detail, entity_neighbourhood, question_explained,
+                    cost_by_day, ingestion_progress, ingestion_failures;
+
+-- name: space_facts
+-- Every vector space with its partition and its index, for `doctor`. One look at the catalogue a space.
+SELECT corpus.name, space.kind, space.model, space.dimensions, space.active,
+       partition.oid IS NOT NULL,
+       COALESCE(partition.reltuples, 0)::bigint,
+       index_class.oid IS NOT NULL,
+       COALESCE(pg_index.indisvalid, false)
+FROM vector_space AS space
+JOIN corpus USING (corpus_id)
+LEFT JOIN pg_class AS partition
+       ON partition.oid = to_regclass(format('embedding_%s_%s', space.corpus_id, space.space_id))
+LEFT JOIN pg_class AS index_class
+       ON index_class.oid = to_regclass(format('ix_embedding_%s_%s_hnsw', space.corpus_id, space.space_id))
+LEFT JOIN pg_index ON pg_index.indexrelid = index_class.oid
+ORDER BY corpus.name, space.kind, space.space_id;

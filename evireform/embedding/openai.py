@@ -109,9 +109,13 @@ class OpenAIEncoder:
             response = self._client.embeddings.create(
                 model=self._model, input=batch, encoding_format="float", **extra
             )
-        except (OpenAIError, ValueError) as error:
+        except (
+            OpenAIError,
+            ValueError,
+            OverflowError,
+        ) as error:  # the latter two: a body that cannot be read
             raise ModelCallFailed(
-                f"the embeddings server did not answer for {self._model!r} "
+                f"the embeddings server gave no usable answer for {self._model!r} "
                 f"({len(batch)} texts, the longest of {max(map(len, batch))} characters): {error}",
                 purpose="embed",
                 attempts=_RETRIES + 1,
@@ -120,7 +124,7 @@ class OpenAIEncoder:
             vectors = _checked(response, len(batch), self._dimensions)
         except ValueError as error:
             raise ModelCallFailed(
-                f"the embeddings server gave an unusable answer for {self._model!r}: {error}", purpose="embed"
+                f"the embeddings server gave no usable answer for {self._model!r}: {error}", purpose="embed"
             ) from error
         self._dimensions = len(vectors[0])
         return vectors

@@ -29,7 +29,8 @@ class SentenceTransformerEncoder:
     the call. In padded batches all-MiniLM-L6-v2 differed by up to 1.5e-7 a component, even with equal
     padding, since the matrix products round by their shape; runs of one text halved its speed (49 against
     99 sentences a second and core). On an accelerator texts go in batches of `ACCELERATOR_BATCH` and
-    vectors carry that kind of rounding, in the precision of the model.
+    vectors carry that kind of rounding, in the precision of the model. ``settings.threads`` becomes the
+    number of threads of torch, which is one for the whole process.
 
     A hub name is recorded as it stands. A folder is recorded by its name with a hash of its weights and
     configuration. Code that comes with a model is run for NV-Embed-v2 only, under its hub name.

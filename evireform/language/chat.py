@@ -11,7 +11,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
-from tenacity.wait import wait_exponential_jitter
+from tenacity.wait import wait_exponential, wait_random
 
 from evireform.errors import ModelUnavailable
 from evireform.language.prompts import Prompt
@@ -27,7 +27,7 @@ MAX_RETRY_AFTER_S = 120.0
 """Longest wait that a server may ask for; a call that should wait longer fails at once."""
 
 _TRANSIENT_STATUSES = frozenset({408, 409, 429})
-_BACK_OFF = wait_exponential_jitter(initial=0.5, max=30.0, jitter=0.5)
+_BACK_OFF = wait_exponential(multiplier=0.5, max=30.0) + wait_random(0.0, 0.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +118,8 @@ class Chat:
             model=self._model,
             prompt_version=prompt.version,
             prompt_hash=_hash(messages),
-            tokens_in=getattr(usage, "prompt_tokens", None),
-            tokens_out=getattr(usage, "completion_tokens", None),
+            tokens_in=_count(getattr(usage, "prompt_tokens", None)),
+            tokens_out=_count(getattr(usage, "completion_tokens", None)),
             latency_s=time.perf_counter() - started,
             attempts=attempts,
             error=error,
@@ -183,6 +183,10 @@ def _message(response: ChatCompletion) -> tuple[str, str]:
     if not isinstance(content, str) or not content.strip():
         return "", f"the message is empty (finish reason: {getattr(choices[0], 'finish_reason', None)})"
     return content, ""
+
+
+def _count(tokens: object) -> int | None:
+    return tokens if type(tokens) is int and tokens >= 0 else None
 
 
 def _hash(messages: Sequence[Message]) -> str:

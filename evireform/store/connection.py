@@ -13,15 +13,14 @@ from typing import Any
 import psycopg
 import sqlalchemy as sa
 from psycopg import sql
-from sqlalchemy.engine import URL, make_url
+from psycopg.conninfo import conninfo_to_dict
 
 from evireform import errors
-from evireform.store.statements import statement
+from evireform.store.revisions import INIT, database_revision, require_current
+from evireform.store.statements import script, statement
 
 EF_SEARCH = 400
 """Breadth of an HNSW search unless told: recall@100 on real vectors is in docs/results.md."""
-
-_MISSING = {"42P01", "3F000", "42883", "42704"}
 
 
 class Tally:
@@ -87,6 +86,21 @@ class Transaction:
             self.tally.statements += 1
             self.tally.rows += max(cursor.rowcount, 0)
 
+    def begin(self, path: str, *, statement_timeout_s: float, ef_search: int) -> None:
+        """Set what the transaction needs, for itself alone, in one statement."""
+        parameters = {
+            "search_path": path,
+            "statement_timeout": f"{round(statement_timeout_s * 1000)}ms",
+            "ef_search": str(ef_search),
+        }
+        self.run("begin", parameters)
+
+    def script(self, name: str) -> None:
+        """Run a file of ``sql`` that holds no named statements."""
+        with _translated(name), self.driver.cursor() as cursor:
+            cursor.execute(script(name).encode())
+        self.tally.statements += 1
+
     def set_exact(self, exact: bool) -> None:
         """Scan every vector from now on in this transaction, or use the index again."""
         self.run("set_index_scans", {"value": "off" if exact else "on"})
@@ -97,25 +111,35 @@ class Store:
     """A database with evireform's tables in one schema.
 
     Args:
-        url: ``postgresql://``; empty takes libpq's own environment.
+        url: Whatever libpq takes: ``postgresql://``, ``host=... dbname=...``; empty leaves it to libpq's
+            own environment and files.
         schema: Schema of the tables.
-        pool_size: Connections kept.
+        pool_size: Connections kept open.
         statement_timeout_s: Longest that a statement may run; 0 is without end.
+
+    Raises:
+        UsageError: the URL is none that libpq understands.
     """
 
     def __init__(
         self, url: str, *, schema: str, pool_size: int = 5, statement_timeout_s: float = 60.0
     ) -> None:
         self.schema = schema
+        self._url = _checked_url(url)
         self._timeout_s = statement_timeout_s
-        self._ready = False
         self._search_path = ""
         self.engine = sa.create_engine(
-            _driver_url(url),
+            "postgresql+psycopg://",
+            creator=self._connect,
             pool_size=pool_size,
             pool_pre_ping=True,
-            connect_args={"prepare_threshold": None, "application_name": "evireform"},
+            use_native_hstore=False,
         )
+
+    def _connect(self) -> psycopg.Connection[Any]:
+        # Without named prepared statements: a pooler in transaction mode gives every transaction another
+        # server process.
+        return psycopg.connect(self._url, prepare_threshold=None, fallback_application_name="evireform")
 
     def close(self) -> None:
         """Close every pooled connection."""
@@ -146,17 +170,10 @@ class Store:
             SchemaTooNew: a newer evireform migrated them.
             DatabaseError: a statement was refused.
         """
-        self._check()
+        path = self._checked_search_path()
+        timeout_s = self._timeout_s if statement_timeout_s is None else statement_timeout_s
         with self.plain_transaction(read_only=read_only, snapshot=snapshot) as tx:
-            timeout_s = self._timeout_s if statement_timeout_s is None else statement_timeout_s
-            tx.run(
-                "begin",
-                {
-                    "search_path": self._search_path,
-                    "statement_timeout": f"{round(timeout_s * 1000)}ms",
-                    "ef_search": str(ef_search or EF_SEARCH),
-                },
-            )
+            tx.begin(path, statement_timeout_s=timeout_s, ef_search=ef_search or EF_SEARCH)
             if exact:
                 tx.set_exact(True)
             yield tx
@@ -170,6 +187,7 @@ class Store:
             connection = self.engine.connect()
         try:
             if snapshot or read_only:
+                # psycopg says it in BEGIN itself; nothing is set on the session.
                 connection = connection.execution_options(
                     isolation_level="REPEATABLE READ" if snapshot else "READ COMMITTED",
                     postgresql_readonly=read_only,
@@ -179,43 +197,43 @@ class Store:
         finally:
             connection.close()
 
-    def _check(self) -> None:
-        """Once: find the extension's schema, and compare the migration with the package's."""
-        if self._ready:
-            return
-        from evireform.store.migrate import require_current
+    def _checked_search_path(self) -> str:
+        """The search path of every transaction, after a look, once, at whether the tables are the package's."""
+        if not self._search_path:
+            with self.plain_transaction(read_only=True) as tx:
+                path = search_path(self.schema, tx.run("extension", {}))
+                tx.begin(path, statement_timeout_s=self._timeout_s, ef_search=EF_SEARCH)
+                require_current(database_revision(tx, self.schema), self.schema)
+            self._search_path = path
+        return self._search_path
 
-        with self.plain_transaction(read_only=True) as tx:
-            self._search_path = search_path(tx, self.schema)
-            require_current(tx, self.schema)
-        self._ready = True
 
+def search_path(schema: str, extension: list[tuple[Any, ...]]) -> str:
+    """Our schema, then that of the vector extension wherever it is, and temporary tables last.
 
-def search_path(tx: Transaction, schema: str) -> str:
-    """Our schema, then that of the vector extension wherever it is, and temporary tables last."""
-    rows = tx.run("extension", {})
-    schemas = [schema, *(row[1] for row in rows), "pg_temp"]
+    Args:
+        schema: Ours.
+        extension: What the statement ``extension`` gave.
+    """
+    schemas = [schema, *(row[1] for row in extension), "pg_temp"]
     return ", ".join(sql.Identifier(name).as_string() for name in dict.fromkeys(schemas))
 
 
-def _driver_url(url: str) -> URL:
-    """SQLAlchemy's form of a libpq URL.
-
-    Raises:
-        UsageError: it is not a PostgreSQL URL.
-    """
+def _checked_url(url: str) -> str:
     try:
-        parsed = make_url(url or "postgresql://")
-    except sa.exc.ArgumentError as exc:
-        raise errors.UsageError("the database URL must look like postgresql://user@host/database") from exc
-    if parsed.get_backend_name() not in ("postgresql", "postgres"):
-        raise errors.UsageError(f"evireform runs on PostgreSQL, not on {parsed.get_backend_name()}")
-    return parsed.set(drivername="postgresql+psycopg")
+        conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        # Neither the driver's message nor the exception: both may quote the password.
+        raise errors.UsageError(
+            "libpq does not understand the database URL: it should look like postgresql://user@host/database, "
+            "with %-escapes for special characters in a password"
+        ) from None
+    return url
 
 
 @contextmanager
 def _translated(name: str) -> Iterator[None]:
-    """Errors of the driver, of SQLAlchemy and of the server as ours, without URL or password."""
+    """Errors of the driver and of the server as ours, wherever they come up."""
     try:
         yield
     except sa.exc.DBAPIError as exc:
@@ -226,41 +244,49 @@ def _translated(name: str) -> Iterator[None]:
         raise translate(exc, name) from exc
 
 
+_MISSING = {
+    "42P01",  # undefined_table
+    "3F000",  # invalid_schema_name
+    "42883",  # undefined_function
+    "42704",  # undefined_object: the type of the extension
+}
+_REFUSED = {
+    "42501",  # insufficient_privilege
+    "25006",  # read_only_sql_transaction: a standby
+}
+_UNREACHABLE = {
+    "3D000",  # invalid_catalog_name
+    "53300",  # too_many_connections
+    "57P01",  # admin_shutdown
+    "57P02",  # crash_shutdown
+    "57P03",  # cannot_connect_now
+    "57P05",  # idle_session_timeout
+}
+_CANCELED = "57014"
+
+
 def translate(exc: psycopg.Error, name: str) -> errors.DatabaseError:
-    """The error of ours that says what to do about an error of the driver."""
+    """The error of ours that says what to do about one of the driver.
+
+    Args:
+        exc: It; what is taken from it is the server's or libpq's own first line, which holds no password.
+        name: The statement, or what else was being done.
+    """
     state = exc.sqlstate or ""
-    detail = (exc.diag.message_primary or "").strip() if exc.diag else ""
-    if state == "57014":
-        message = "a statement ran into the time limit: raise statement_timeout_s, or ask for less"
-        return errors.DatabaseError(message, statement=name, sqlstate=state)
-    if state == "42501" or state == "25006":
-        return errors.PermissionMissing(
-            f"the database role may not do this ({detail}): ask the owner of the database to grant it",
-            statement=name,
-            sqlstate=state,
-        )
-    if state in _MISSING:
-        return errors.SchemaMissing(
-            f"the database lacks what evireform needs ({detail}): run `evireform init`",
-            statement=name,
-            sqlstate=state,
-        )
-    if isinstance(exc, psycopg.OperationalError) and (not state or state[:2] in ("08", "28", "3D", "53", "57")):
-        return errors.DatabaseUnreachable(
-            f"no connection to the database ({detail or _brief(exc)}): check its URL, and that it runs",
-            statement=name,
-            sqlstate=state,
-        )
-    return errors.DatabaseError(
-        f"the database refused `{name}`: {detail or _brief(exc)} (SQLSTATE {state or 'none'})",
-        statement=name,
-        sqlstate=state,
-    )
+    said = exc.diag.message_primary or next(iter(str(exc).strip().splitlines()), type(exc).__name__)
+    kind: type[errors.DatabaseError] = errors.DatabaseError
+    problem, remedy = f"the database refused `{name}` ({said})", ""
+    if state == _CANCELED:
+        problem, remedy = f"`{name}` was canceled ({said})", "raise statement_timeout_s, or ask for less"
+    elif state in _REFUSED:
+        kind, remedy = errors.PermissionMissing, "ask the owner of the database, or connect as another role"
+    elif state in _MISSING:
+        kind, remedy = errors.SchemaMissing, INIT
+    elif state in _UNREACHABLE or state[:2] in ("08", "28") or (not state and _is_lost(exc)):
+        kind = errors.DatabaseUnreachable
+        problem, remedy = f"no connection to the database ({said})", "check its URL, and that it runs"
+    return kind(problem, remedy=remedy, statement=name, sqlstate=state)
 
 
-def _brief(exc: psycopg.Error) -> str:
-    """The first line of a driver's message; libpq never puts a password into it."""
-    lines = str(exc).strip().splitlines()
-    return lines[0] if lines else type(exc).__name__
-
-
+def _is_lost(exc: psycopg.Error) -> bool:
+    return isinstance(exc, psycopg.OperationalError | psycopg.InterfaceError)

@@ -27,6 +27,15 @@ def default_tenant_id(tx: Transaction) -> int:
     return int(tx.core(query)[0][0])
 
 
+def create_default_tenant(tx: Transaction) -> None:
+    """Make the default tenant, which belongs to the current role, unless it is there."""
+    tx.core(
+        insert(tenant)
+        .values(name=DEFAULT_TENANT, role_name=sa.func.current_user())
+        .on_conflict_do_nothing()
+    )
+
+
 def create_corpus(tx: Transaction, name: str, *, titles: Titles) -> CorpusRow:
     """Make a corpus, or take the one of this name that is there.
 

@@ -1,170 +1,83 @@
-"""Creating and migrating the database: `init`, safe however many processes run it at once."""
+"""Making the tables, or bringing them up to date: all of it in one transaction, one process at a time."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from alembic import command
-from alembic.config import Config
-from alembic.script import ScriptDirectory
 from sqlalchemy.schema import CreateSchema
 
-from evireform import errors
-from evireform.store.connection import Store, search_path
-from evireform.store.statements import resource_dir, script
+from evireform.records import InitReport
+from evireform.store import corpora
+from evireform.store.checks import (
+    ServerFacts,
+    require_extension,
+    require_schema,
+    require_server,
+    server_facts,
+)
+from evireform.store.connection import EF_SEARCH, search_path
+from evireform.store.revisions import database_revision, known_revisions, require_known
+from evireform.store.statements import resource_dir
 
 if TYPE_CHECKING:
-    from evireform.store.connection import Transaction
-
-MIN_SERVER = 150_000
-MIN_PGVECTOR = (0, 8)
-_LOCK = 0x65766972  # any constant of our own: "evir"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InitReport:
-    """What `init` found and did."""
-
-    server_version: str
-    pgvector_version: str
-    revision_before: str
-    revision: str
-
-    @property
-    def changed(self) -> bool:
-        return self.revision_before != self.revision
+    from evireform.store.connection import Store, Transaction
 
 
 def init(store: Store) -> InitReport:
-    """Create the schema, the extension where it is missing, the tables, functions and views.
+    """Make extension, schema, tables, functions and views, as far as they are missing or old.
 
-    Everything happens in one transaction under an advisory lock, so that it also works behind a pooler in
-    transaction mode. Running it again changes nothing.
+    Repeating it changes nothing. Any number of processes may do it at once: each waits for the one before.
 
     Raises:
-        ServerTooOld: PostgreSQL below 15, or pgvector below 0.8.
+        DatabaseUnreachable: no connection.
+        ServerTooOld: PostgreSQL or pgvector is too old.
         ExtensionMissing: the server has no pgvector.
-        PermissionMissing: the role may not create the extension or the schema.
-        SchemaTooNew: a newer evireform migrated the database.
+        PermissionMissing: the role may not do it; the message says which statement its owner should run.
+        SchemaTooNew: a newer evireform migrated the tables.
     """
     with store.plain_transaction() as tx:
-        tx.run("init_lock", {"key": _LOCK})
-        version_number, server_version = tx.run("server_version", {})[0]
-        check_server(version_number, server_version)
-        _ensure_extension(tx)
-        pgvector_version = tx.run("extension", {})[0][0]
-        check_pgvector(pgvector_version)
-        _ensure_schema(tx, store.schema)
-        tx.run("set_search_path", {"search_path": search_path(tx, store.schema)})
-        before = current_revision(tx, store.schema)
-        check_revision(before)
-        config = _config()
-        config.attributes["connection"] = tx.connection
-        config.attributes["schema"] = store.schema
-        command.upgrade(config, "head")
-        for name in ("functions", "views"):
-            tx.driver.execute(script(name).encode())
-        tx.run("insert_default_tenant", {})
-        return InitReport(
-            server_version=server_version,
-            pgvector_version=pgvector_version,
-            revision_before=before,
-            revision=current_revision(tx, store.schema),
-        )
+        tx.run("init_lock", {})
+        facts = server_facts(tx, store.schema)
+        require_server(facts)
+        require_extension(facts)
+        require_schema(facts, store.schema)
+        if facts.owns_schema is None:
+            tx.core(CreateSchema(store.schema))
+        if not facts.installed:
+            tx.begin(_extension_home(facts, store.schema), statement_timeout_s=0, ef_search=EF_SEARCH)
+            tx.run("create_extension", {})
+        (version, extension_schema), *_ = extension = tx.run("extension", {})
+        tx.begin(search_path(store.schema, extension), statement_timeout_s=0, ef_search=EF_SEARCH)
+        before = database_revision(tx, store.schema)
+        require_known(before)
+        latest = known_revisions()[-1]
+        if before != latest:
+            tx.run("drop_views", {})
+            _upgrade(tx, store.schema)
+        tx.script("functions")
+        tx.script("views")
+        corpora.create_default_tenant(tx)
+    return InitReport(
+        schema=store.schema,
+        server_version=facts.version,
+        extension_version=version,
+        extension_schema=extension_schema,
+        migrated_from=before,
+        migrated_to=latest,
+    )
 
 
-def check_server(version_number: int, version: str) -> None:
-    """Refuse a server that is too old."""
-    if version_number < MIN_SERVER:
-        raise errors.ServerTooOld(f"the server is PostgreSQL {version}; evireform needs 15 or newer")
+def _extension_home(facts: ServerFacts, schema: str) -> str:
+    """``public``, since a database has one for all; our schema where the role may not create there."""
+    return search_path("public" if facts.creates_in_public else schema, [])
 
 
-def check_pgvector(version: str) -> None:
-    """Refuse a pgvector that is too old."""
-    if tuple(int(part) for part in version.split(".")[:2]) < MIN_PGVECTOR:
-        raise errors.ServerTooOld(
-            f"the database has pgvector {version}; evireform needs 0.8 or newer: install it on the server, "
-            "then run ALTER EXTENSION vector UPDATE"
-        )
+def _upgrade(tx: Transaction, schema: str) -> None:
+    from alembic import command
+    from alembic.config import Config
 
-
-def check_revision(revision: str) -> None:
-    """Refuse a database that a newer evireform migrated."""
-    if revision and revision not in revisions():
-        raise errors.SchemaTooNew(
-            f"the database is at migration {revision}, which this evireform does not know: upgrade the package"
-        )
-
-
-def require_current(tx: Transaction, schema: str) -> None:
-    """Refuse to work on tables that are missing, old, or newer than this package."""
-    revision = current_revision(tx, schema)
-    check_revision(revision)
-    if not revision:
-        raise errors.SchemaMissing(
-            f"the database has no evireform tables in schema {schema!r}: run `evireform init`"
-        )
-    if revision != revisions()[0]:
-        raise errors.SchemaMissing(
-            f"the tables are at migration {revision}, the package needs {revisions()[0]}: run `evireform init`"
-        )
-
-
-def current_revision(tx: Transaction, schema: str) -> str:
-    """The migration that the database is at; empty when there is none."""
-    if not tx.run("has_revision_table", {"schema": schema})[0][0]:
-        return ""
-    tx.run("set_search_path", {"search_path": search_path(tx, schema)})
-    rows = tx.run("revision", {})
-    return str(rows[0][0]) if rows else ""
-
-
-def revisions() -> list[str]:
-    """Every migration of the package, newest first."""
-    return [entry.revision for entry in ScriptDirectory.from_config(_config()).walk_revisions()]
-
-
-def _config() -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(resource_dir("migrations")).replace("%", "%%"))
-    return config
-
-
-def _ensure_extension(tx: Transaction) -> None:
-    if tx.run("extension", {}):
-        return
-    available = tx.run("available_extension", {})
-    check_available(available[0][0] if available else "")
-    try:
-        tx.run("create_extension", {})
-    except errors.PermissionMissing as exc:
-        raise errors.PermissionMissing(
-            "the database role may not create the extension: ask the owner of the database or a superuser "
-            "to run CREATE EXTENSION vector; in it, then run `evireform init` again",
-            statement=exc.statement,
-            sqlstate=exc.sqlstate,
-        ) from exc
-
-
-def check_available(version: str) -> None:
-    """Refuse a server on which pgvector is not installed."""
-    if not version:
-        raise errors.ExtensionMissing(
-            "the server has no pgvector: install it there (package postgresql-NN-pgvector), or use the "
-            "pgvector/pgvector image"
-        )
-
-
-def _ensure_schema(tx: Transaction, schema: str) -> None:
-    if tx.run("has_schema", {"schema": schema})[0][0]:
-        return
-    try:
-        tx.core(CreateSchema(schema))
-    except errors.PermissionMissing as exc:
-        raise errors.PermissionMissing(
-            f"the database role may not create the schema {schema!r}: ask the owner of the database to run "
-            "GRANT CREATE ON DATABASE for it, then run `evireform init` again",
-            statement=exc.statement,
-            sqlstate=exc.sqlstate,
-        ) from exc
+    folder = str(resource_dir("migrations"))
+    config = Config(attributes={"connection": tx.connection, "schema": schema})
+    config.set_main_option("script_location", folder.replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    command.upgrade(config, "head")

@@ -1,198 +1,307 @@
-"""The tables as SQLAlchemy sees them, for statements on single rows; a test compares them with the migrations.
+"""The tables as SQLAlchemy Core sees them, for single rows by key.
 
-What a row means is said in ``sql/views.sql``, where people who look with SQL find it too.
+The migrations make the tables; a test compares what they make with what this metadata would.
 """
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 from pgvector.sqlalchemy import HALFVEC
-from sqlalchemy.dialects.postgresql import BYTEA, DOUBLE_PRECISION, JSONB
+from sqlalchemy import Column, ForeignKeyConstraint, Identity, Index, PrimaryKeyConstraint, Table
+from sqlalchemy.dialects.postgresql import BYTEA, DOUBLE_PRECISION, JSONB, TIMESTAMP
+from sqlalchemy.types import BigInteger, Boolean, Integer, Numeric, Text
 
 metadata = sa.MetaData(
     naming_convention={
         "pk": "pk_%(table_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
         "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
         "ck": "ck_%(table_name)s_%(constraint_name)s",
     }
 )
+"""Tables without a schema name: every transaction sets its search path."""
 
-CODE_POINTS = sa.Text(collation="C")
-
-
-def _id(name: str) -> sa.Column[int]:
-    return sa.Column(name, sa.BigInteger, sa.Identity(always=False), nullable=False)
+_NAME = Text(collation="C")
 
 
-def _ref(name: str) -> sa.Column[int]:
-    return sa.Column(name, sa.BigInteger, nullable=False)
+def _id(name: str) -> Column[int]:
+    return Column(name, BigInteger, nullable=False)
 
 
-def _text(name: str, default: str | None = None, kind: sa.Text | None = None) -> sa.Column[str]:
-    server_default = None if default is None else sa.text(f"'{default}'")
-    return sa.Column(name, kind or sa.Text(), nullable=False, server_default=server_default)
+def _identity(name: str) -> Column[int]:
+    return Column(name, BigInteger, Identity(always=False), nullable=False)
 
 
-def _now(name: str) -> sa.Column[object]:
-    return sa.Column(name, sa.TIMESTAMP(timezone=True), nullable=False, server_default=sa.func.now())
+def _text(name: str) -> Column[str]:
+    return Column(name, Text, nullable=False)
 
 
-def _integer(name: str, default: int | None = None) -> sa.Column[int]:
-    server_default = None if default is None else sa.text(str(default))
-    return sa.Column(name, sa.Integer, nullable=False, server_default=server_default)
+def _text_or_empty(name: str) -> Column[str]:
+    return Column(name, Text, nullable=False, server_default="")
 
 
-def _double(name: str) -> sa.Column[float]:
-    return sa.Column(name, DOUBLE_PRECISION, nullable=False, server_default=sa.text("0"))
+def _name(name: str) -> Column[str]:
+    return Column(name, _NAME, nullable=False)
 
 
-def _json(name: str, default: str | None = None) -> sa.Column[object]:
-    server_default = None if default is None else sa.text(f"'{default}'")
-    return sa.Column(name, JSONB, nullable=False, server_default=server_default)
+def _integer(name: str, default: str | None = None) -> Column[int]:
+    return Column(name, Integer, nullable=False, server_default=None if default is None else sa.text(default))
 
 
-def _to(table: str, *columns: str, cascade: bool = False) -> sa.ForeignKeyConstraint:
-    return sa.ForeignKeyConstraint(
+def _flag(name: str) -> Column[bool]:
+    return Column(name, Boolean, nullable=False, server_default=sa.false())
+
+
+def _json(name: str, default: str | None = None) -> Column[object]:
+    return Column(name, JSONB, nullable=False, server_default=default)
+
+
+def _moment(name: str) -> Column[object]:
+    return Column(name, TIMESTAMP(timezone=True), nullable=False, server_default=sa.func.now())
+
+
+def _real(name: str, default: str | None = None) -> Column[float]:
+    return Column(
+        name,
+        DOUBLE_PRECISION,
+        nullable=False,
+        server_default=None if default is None else sa.text(default),
+    )
+
+
+def _references(table: str, *columns: str, cascade: bool = False) -> ForeignKeyConstraint:
+    return ForeignKeyConstraint(
         columns, [f"{table}.{column}" for column in columns], ondelete="CASCADE" if cascade else None
     )
 
 
-tenant = sa.Table(
-    "tenant", metadata,
-    _id("tenant_id"), _text("name", kind=CODE_POINTS), _text("role_name"), _now("created_at"),
-    sa.PrimaryKeyConstraint("tenant_id"), sa.UniqueConstraint("name"),
-)  # fmt: skip
+tenant = Table(
+    "tenant",
+    metadata,
+    _identity("tenant_id"),
+    _name("name"),
+    _text("role_name"),
+    _moment("created_at"),
+    PrimaryKeyConstraint("tenant_id"),
+    sa.UniqueConstraint("name"),
+)
 
-corpus = sa.Table(
-    "corpus", metadata,
-    _id("corpus_id"), _ref("tenant_id"), _text("name", kind=CODE_POINTS), _text("titles"),
-    _text("extractor", ""), _text("language", ""), _now("created_at"),
-    sa.PrimaryKeyConstraint("corpus_id"), sa.UniqueConstraint("tenant_id", "name"),
-    _to("tenant", "tenant_id"),
+corpus = Table(
+    "corpus",
+    metadata,
+    _identity("corpus_id"),
+    _id("tenant_id"),
+    _name("name"),
+    _text("titles"),
+    _text_or_empty("extractor"),
+    _text_or_empty("language"),
+    _moment("created_at"),
+    PrimaryKeyConstraint("corpus_id"),
+    sa.UniqueConstraint("tenant_id", "name"),
+    _references("tenant", "tenant_id"),
     sa.CheckConstraint("titles IN ('off', 'on')", name="titles"),
     sa.CheckConstraint("name <> ''", name="name"),
-)  # fmt: skip
+)
 
-vector_space = sa.Table(
-    "vector_space", metadata,
-    _ref("corpus_id"), _id("space_id"), _ref("tenant_id"), _text("kind"), _text("model"),
-    _integer("dimensions"), _json("prompts", "{}"),
-    sa.Column("active", sa.Boolean, nullable=False, server_default=sa.false()), _now("created_at"),
-    sa.PrimaryKeyConstraint("corpus_id", "space_id"), _to("corpus", "corpus_id", cascade=True),
+vector_space = Table(
+    "vector_space",
+    metadata,
+    _id("corpus_id"),
+    _identity("space_id"),
+    _id("tenant_id"),
+    _text("kind"),
+    _text("model"),
+    _integer("dimensions"),
+    _json("prompts", "{}"),
+    _flag("active"),
+    _moment("created_at"),
+    PrimaryKeyConstraint("corpus_id", "space_id"),
+    _references("corpus", "corpus_id", cascade=True),
     sa.CheckConstraint("kind IN ('proposition', 'passage')", name="kind"),
     sa.CheckConstraint("dimensions BETWEEN 1 AND 16000", name="dimensions"),
-    sa.Index("uq_vector_space_active", "corpus_id", "kind", unique=True, postgresql_where=sa.text("active")),
-)  # fmt: skip
+    Index("uq_vector_space_active", "corpus_id", "kind", unique=True, postgresql_where=sa.text("active")),
+)
 
-passage = sa.Table(
-    "passage", metadata,
-    _ref("corpus_id"), _id("passage_id"), _ref("tenant_id"), _text("passage_key", kind=CODE_POINTS),
-    _text("title", ""), _text("body"), sa.Column("content_hash", BYTEA, nullable=False),
-    _json("metadata", "{}"), _text("state"), _text("reason", ""), _integer("proposition_count", 0),
-    _now("created_at"), _now("updated_at"),
-    sa.PrimaryKeyConstraint("corpus_id", "passage_id"), sa.UniqueConstraint("corpus_id", "passage_key"),
-    _to("corpus", "corpus_id", cascade=True),
+passage = Table(
+    "passage",
+    metadata,
+    _id("corpus_id"),
+    _identity("passage_id"),
+    _id("tenant_id"),
+    _name("passage_key"),
+    _text_or_empty("title"),
+    _text("body"),
+    Column("content_hash", BYTEA, nullable=False),
+    _json("metadata", "{}"),
+    _text("state"),
+    _text_or_empty("reason"),
+    _integer("proposition_count", "0"),
+    _moment("created_at"),
+    _moment("updated_at"),
+    PrimaryKeyConstraint("corpus_id", "passage_id"),
+    sa.UniqueConstraint("corpus_id", "passage_key"),
+    _references("corpus", "corpus_id", cascade=True),
     sa.CheckConstraint("state IN ('ready', 'empty', 'failed')", name="state"),
     sa.CheckConstraint(
         "proposition_count >= 0 AND (proposition_count > 0) = (state = 'ready')", name="proposition_count"
     ),
-    sa.Index("ix_passage_unready", "corpus_id", "state", postgresql_where=sa.text("state <> 'ready'")),
-)  # fmt: skip
+    Index("ix_passage_unready", "corpus_id", "state", postgresql_where=sa.text("state <> 'ready'")),
+)
 
-proposition = sa.Table(
-    "proposition", metadata,
-    _ref("corpus_id"), _id("proposition_id"), _ref("tenant_id"), _ref("passage_id"), _integer("ordinal"),
-    _text("body"), sa.Column("span_start", sa.Integer), sa.Column("span_end", sa.Integer),
-    sa.PrimaryKeyConstraint("corpus_id", "proposition_id"),
-    sa.UniqueConstraint(
-        "corpus_id", "passage_id", "ordinal", name="uq_proposition_corpus_id_passage_id_ordinal"
-    ),
-    _to("passage", "corpus_id", "passage_id", cascade=True),
+proposition = Table(
+    "proposition",
+    metadata,
+    _id("corpus_id"),
+    _identity("proposition_id"),
+    _id("tenant_id"),
+    _id("passage_id"),
+    _integer("ordinal"),
+    _text("body"),
+    Column("span_start", Integer),
+    Column("span_end", Integer),
+    PrimaryKeyConstraint("corpus_id", "proposition_id"),
+    sa.UniqueConstraint("corpus_id", "passage_id", "ordinal"),
+    _references("passage", "corpus_id", "passage_id", cascade=True),
     sa.CheckConstraint(
         "(span_start IS NULL AND span_end IS NULL) OR (0 <= span_start AND span_start < span_end)",
         name="span",
     ),
-)  # fmt: skip
+)
 
-entity = sa.Table(
-    "entity", metadata,
-    _ref("corpus_id"), _id("entity_id"), _ref("tenant_id"), _text("canonical", kind=CODE_POINTS),
-    _text("display", ""), _integer("degree", 0), _double("max_weight"),
-    sa.PrimaryKeyConstraint("corpus_id", "entity_id"), sa.UniqueConstraint("corpus_id", "canonical"),
-    _to("corpus", "corpus_id", cascade=True),
-)  # fmt: skip
+entity = Table(
+    "entity",
+    metadata,
+    _id("corpus_id"),
+    _identity("entity_id"),
+    _id("tenant_id"),
+    _name("canonical"),
+    _text_or_empty("display"),
+    _integer("degree", "0"),
+    _real("max_weight", "0"),
+    PrimaryKeyConstraint("corpus_id", "entity_id"),
+    sa.UniqueConstraint("corpus_id", "canonical"),
+    _references("corpus", "corpus_id", cascade=True),
+)
 
-entity_form = sa.Table(
-    "entity_form", metadata,
-    _ref("corpus_id"), _ref("entity_id"), _text("form", kind=CODE_POINTS), _ref("tenant_id"),
+entity_form = Table(
+    "entity_form",
+    metadata,
+    _id("corpus_id"),
+    _id("entity_id"),
+    _name("form"),
+    _id("tenant_id"),
     _integer("mention_count"),
-    sa.PrimaryKeyConstraint("corpus_id", "entity_id", "form"),
-    _to("entity", "corpus_id", "entity_id", cascade=True),
-)  # fmt: skip
+    PrimaryKeyConstraint("corpus_id", "entity_id", "form"),
+    _references("entity", "corpus_id", "entity_id", cascade=True),
+)
 
-mention = sa.Table(
-    "mention", metadata,
-    _ref("corpus_id"), _ref("proposition_id"), _text("form", kind=CODE_POINTS), _ref("entity_id"),
-    _ref("tenant_id"),
-    sa.PrimaryKeyConstraint("corpus_id", "proposition_id", "form"),
-    _to("proposition", "corpus_id", "proposition_id", cascade=True), _to("entity", "corpus_id", "entity_id"),
-    sa.Index("ix_mention_entity", "corpus_id", "entity_id"),
-)  # fmt: skip
+mention = Table(
+    "mention",
+    metadata,
+    _id("corpus_id"),
+    _id("proposition_id"),
+    _name("form"),
+    _id("entity_id"),
+    _id("tenant_id"),
+    PrimaryKeyConstraint("corpus_id", "proposition_id", "form"),
+    _references("proposition", "corpus_id", "proposition_id", cascade=True),
+    _references("entity", "corpus_id", "entity_id"),
+    Index("ix_mention_entity", "corpus_id", "entity_id"),
+)
 
-incidence = sa.Table(
-    "incidence", metadata,
-    _ref("corpus_id"), _ref("proposition_id"), _ref("entity_id"), _ref("tenant_id"),
-    sa.PrimaryKeyConstraint("corpus_id", "proposition_id", "entity_id"),
-    _to("proposition", "corpus_id", "proposition_id", cascade=True), _to("entity", "corpus_id", "entity_id"),
-    sa.Index("ix_incidence_entity", "corpus_id", "entity_id", "proposition_id"),
-)  # fmt: skip
+incidence = Table(
+    "incidence",
+    metadata,
+    _id("corpus_id"),
+    _id("proposition_id"),
+    _id("entity_id"),
+    _id("tenant_id"),
+    PrimaryKeyConstraint("corpus_id", "proposition_id", "entity_id"),
+    _references("proposition", "corpus_id", "proposition_id", cascade=True),
+    _references("entity", "corpus_id", "entity_id"),
+    Index("ix_incidence_entity", "corpus_id", "entity_id", "proposition_id"),
+)
 
-passage_entity = sa.Table(
-    "passage_entity", metadata,
-    _ref("corpus_id"), _ref("entity_id"), _ref("passage_id"), _ref("tenant_id"),
-    _integer("proposition_count"), _integer("passage_size"),
-    sa.Column(
-        "weight", DOUBLE_PRECISION,
+passage_entity = Table(
+    "passage_entity",
+    metadata,
+    _id("corpus_id"),
+    _id("entity_id"),
+    _id("passage_id"),
+    _id("tenant_id"),
+    _integer("proposition_count"),
+    _integer("passage_size"),
+    Column(
+        "weight",
+        DOUBLE_PRECISION,
         sa.Computed("proposition_count / sqrt(passage_size::double precision)", persisted=True),
-        nullable=False,
     ),
-    sa.PrimaryKeyConstraint(
-        "corpus_id", "entity_id", "passage_id", postgresql_include=["proposition_count", "passage_size"]
+    PrimaryKeyConstraint(
+        "corpus_id",
+        "entity_id",
+        "passage_id",
+        postgresql_include=["proposition_count", "passage_size"],
     ),
-    _to("passage", "corpus_id", "passage_id", cascade=True), _to("entity", "corpus_id", "entity_id"),
+    _references("passage", "corpus_id", "passage_id", cascade=True),
+    _references("entity", "corpus_id", "entity_id"),
     sa.CheckConstraint("proposition_count BETWEEN 1 AND passage_size", name="counts"),
-    sa.Index("ix_passage_entity_passage", "corpus_id", "passage_id"),
-    sa.Index("ix_passage_entity_weight", "corpus_id", "entity_id", sa.text("weight DESC")),
-)  # fmt: skip
+    Index("ix_passage_entity_passage", "corpus_id", "passage_id"),
+    Index("ix_passage_entity_weight", "corpus_id", "entity_id", sa.text("weight DESC")),
+)
 
-embedding = sa.Table(
-    "embedding", metadata,
-    _ref("corpus_id"), _ref("space_id"), _ref("item_id"), _ref("tenant_id"),
-    sa.Column("embedding", HALFVEC(), nullable=False),
-    sa.PrimaryKeyConstraint("corpus_id", "space_id", "item_id"),
+embedding = Table(
+    "embedding",
+    metadata,
+    _id("corpus_id"),
+    _id("space_id"),
+    _id("item_id"),
+    _id("tenant_id"),
+    Column("embedding", HALFVEC(), nullable=False),
+    PrimaryKeyConstraint("corpus_id", "space_id", "item_id"),
     postgresql_partition_by="RANGE (corpus_id, space_id)",
-)  # fmt: skip
+)
 
-model_call = sa.Table(
-    "model_call", metadata,
-    _id("call_id"), _ref("tenant_id"), sa.Column("corpus_id", sa.BigInteger),
-    sa.Column("passage_key", sa.Text), sa.Column("question_id", sa.BigInteger),
-    _text("purpose"), _text("model"), _text("prompt_version", ""), _text("prompt_hash", ""),
-    sa.Column("tokens_in", sa.Integer), sa.Column("tokens_out", sa.Integer),
-    sa.Column("cost", sa.Numeric), _double("latency_s"), _integer("attempts", 1),
-    sa.Column("cached", sa.Boolean, nullable=False, server_default=sa.false()), _text("error", ""),
-    _now("called_at"),
-    sa.PrimaryKeyConstraint("call_id"),
-    sa.Index("ix_model_call_corpus", "corpus_id", "called_at"),
-)  # fmt: skip
+model_call = Table(
+    "model_call",
+    metadata,
+    _identity("call_id"),
+    _id("tenant_id"),
+    Column("corpus_id", BigInteger),
+    Column("passage_key", Text),
+    Column("question_id", BigInteger),
+    _text("purpose"),
+    _text("model"),
+    _text_or_empty("prompt_version"),
+    _text_or_empty("prompt_hash"),
+    Column("tokens_in", Integer),
+    Column("tokens_out", Integer),
+    Column("cost", Numeric),
+    _real("latency_s", "0"),
+    _integer("attempts", "1"),
+    _flag("cached"),
+    _text_or_empty("error"),
+    _moment("called_at"),
+    PrimaryKeyConstraint("call_id"),
+    Index("ix_model_call_corpus", "corpus_id", "called_at"),
+)
 
-question_log = sa.Table(
-    "question_log", metadata,
-    _ref("corpus_id"), _id("question_id"), _ref("tenant_id"), _text("question"), _text("method"),
-    _json("settings"), _json("candidates"), _json("selected"), _json("residual_queries"),
-    _json("ranking"), _json("degraded"), sa.Column("seconds", DOUBLE_PRECISION, nullable=False),
-    _now("asked_at"),
-    sa.PrimaryKeyConstraint("corpus_id", "question_id"), _to("corpus", "corpus_id", cascade=True),
-    sa.Index("ix_question_log_asked_at", "corpus_id", "asked_at"),
-)  # fmt: skip
+question_log = Table(
+    "question_log",
+    metadata,
+    _id("corpus_id"),
+    _identity("question_id"),
+    _id("tenant_id"),
+    _text("question"),
+    _text("method"),
+    _json("settings"),
+    _json("candidates"),
+    _json("selected"),
+    _json("residual_queries"),
+    _json("ranking"),
+    _json("degraded"),
+    _real("seconds"),
+    _moment("asked_at"),
+    PrimaryKeyConstraint("corpus_id", "question_id"),
+    _references("corpus", "corpus_id", cascade=True),
+    Index("ix_question_log_asked_at", "corpus_id", "asked_at"),
+)

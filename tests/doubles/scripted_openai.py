@@ -29,6 +29,7 @@ class Reply:
         delay_s: Wait before the answer.
         finish_reason: As the protocol has it, for example ``length`` for a truncated message.
         refusal: Set where the model refuses; ``content`` is then sent as null.
+        raw: Sent as it is, in place of a body of the protocol.
     """
 
     content: Any = ""
@@ -37,6 +38,7 @@ class Reply:
     delay_s: float = 0.0
     finish_reason: str = "stop"
     refusal: str | None = None
+    raw: bytes | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,7 +200,7 @@ def _handler(scripted: ScriptedOpenAI) -> type[BaseHTTPRequestHandler]:
             )
             reply, answer = scripted.answer(request)
             time.sleep(reply.delay_s)
-            payload = json.dumps(answer).encode()
+            payload = json.dumps(answer).encode() if reply.raw is None else reply.raw
             try:
                 self.send_response(reply.status)
                 self.send_header("Content-Type", "application/json")

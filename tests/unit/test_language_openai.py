@@ -22,7 +22,9 @@ from tests.doubles.scripted_openai import Reply, Request, ScriptedOpenAI
 
 Backend = Callable[..., OpenAILanguage]
 
-ADA = Passage(key="ada", title="Ada Lovelace", text="Ada Lovelace was born in London. She knew Charles Babbage.")
+ADA = Passage(
+    key="ada", title="Ada Lovelace", text="Ada Lovelace was born in London. She knew Charles Babbage."
+)
 BORN = {"text": "Ada Lovelace was born in London.", "entities": ["Ada Lovelace", "London"]}
 KNEW = {"text": "Ada Lovelace knew Charles Babbage.", "entities": ["Ada Lovelace", "Charles Babbage"]}
 
@@ -313,7 +315,13 @@ def test_t07_labels_of_no_candidate_are_dropped_and_reported(
 
 @pytest.mark.parametrize(
     "content",
-    ["no JSON", '{"selected": null}', '{"selected": [null, {}]}', '{"selected": ["A1", "A', '{"selected": "A1"}'],
+    [
+        "no JSON",
+        '{"selected": null}',
+        '{"selected": [null, {}]}',
+        '{"selected": ["A1", "A',
+        '{"selected": "A1"}',
+    ],
 )
 def test_t07_an_unusable_selection_is_degraded(
     server: ScriptedOpenAI, backend: Backend, content: str
@@ -384,7 +392,8 @@ def test_observed_passages_beyond_the_window_are_cut_from_the_end(
 ) -> None:
     server.on("reformulate", {"queries": ["next"]})
     observed = [
-        ObservedPassage(passage_key=str(position), title="", text=f"{position}" * 4_000) for position in range(4)
+        ObservedPassage(passage_key=str(position), title="", text=f"{position}" * 4_000)
+        for position in range(4)
     ]
     reformulation = backend(window_tokens=3_000).reformulate("Who?", observed, limit=3)
     shown = [passage["text"] for passage in user_data(server.requests[0])["evidence"]]
@@ -393,9 +402,7 @@ def test_observed_passages_beyond_the_window_are_cut_from_the_end(
     assert set(shown[1]) == {"1"}
     assert len(shown) == 2
     assert reformulation.queries == ("next",)
-    assert reformulation.degraded == (
-        "reformulation: 3 of 4 observed passages were cut, the window is full"
-    )
+    assert reformulation.degraded == ("reformulation: 3 of 4 observed passages were cut, the window is full")
 
 
 # The server
@@ -446,7 +453,9 @@ def test_a_model_without_temperature_is_asked_without(server: ScriptedOpenAI, ba
 
 def test_a_400_about_something_else_is_reported_as_it_was(server: ScriptedOpenAI, backend: Backend) -> None:
     def answer(request: Request) -> Reply:
-        return Reply(status=400, content=f"too long for {request.body.get('response_format', {}).get('type')}")
+        return Reply(
+            status=400, content=f"too long for {request.body.get('response_format', {}).get('type')}"
+        )
 
     server.on("select", answer)
     selection = backend().select("Who?", CANDIDATES, limit=12)
@@ -508,11 +517,49 @@ def test_a_timeout_is_reported(server: ScriptedOpenAI, backend: Backend) -> None
     assert "APITimeoutError" in selection.degraded
 
 
-def test_a_server_that_is_gone_is_reported(server: ScriptedOpenAI, backend: Backend) -> None:
+def test_a_server_that_is_gone_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "for tests")
     language = OpenAILanguage(
         LanguageSettings(backend="openai", model="m", base_url="http://127.0.0.1:9/v1", attempts=1)
     )
     assert "APIConnectionError" in language.select("Who?", CANDIDATES, limit=12).degraded
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"null",
+        b"[]",
+        b"7",
+        b"<html>Bad gateway</html>",
+        b'{"choices": [',
+        b'{"choices": []}',
+        b'{"choices": null}',
+        b'{"choices": {"0": 1}}',
+        b'{"choices": [7]}',
+        b'{"choices": [{"message": null}]}',
+        b'{"choices": [{"message": {"content": {"selected": ["A1"]}}}]}',
+        b'{"choices": [{"message": {"content": null}, "finish_reason": "length"}], "usage": 5}',
+    ],
+)
+def test_t07_an_answer_outside_the_protocol_is_reported(
+    server: ScriptedOpenAI, backend: Backend, body: bytes
+) -> None:
+    server.on("select", Reply(raw=body))
+    selection = backend(attempts=1).select("Who?", CANDIDATES, limit=12)
+    assert selection.positions == ()
+    assert selection.degraded.startswith("selection failed: ")
+
+
+def test_t07_odd_token_counts_are_unknown(server: ScriptedOpenAI, backend: Backend) -> None:
+    message = {"content": '{"selected": ["A1"]}'}
+    usage = {"prompt_tokens": "many", "completion_tokens": -3}
+    body = json.dumps({"choices": [{"message": message}], "usage": usage}).encode()
+    server.on("select", Reply(raw=body))
+    selection = backend().select("Who?", CANDIDATES, limit=12)
+    assert selection.positions == (1,)
+    assert (selection.calls[0].tokens_in, selection.calls[0].tokens_out) == (None, None)
 
 
 def test_t07_a_refusal_is_reported(server: ScriptedOpenAI, backend: Backend) -> None:
@@ -545,9 +592,8 @@ def test_without_a_key_the_backend_is_unavailable(monkeypatch: pytest.MonkeyPatc
         OpenAILanguage(LanguageSettings(backend="openai", model="m"))
 
 
-def test_openai_base_url_counts(
-    server: ScriptedOpenAI, backend: Backend, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_openai_base_url_counts(server: ScriptedOpenAI, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "for tests")
     monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
     server.on("reformulate", {"queries": ["found"]})
     language = OpenAILanguage(LanguageSettings(backend="openai", model="by-environment"))

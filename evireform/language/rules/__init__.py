@@ -50,7 +50,5 @@ class RulesLanguage:
     def select(self, question: str, candidates: Sequence[Candidate], *, limit: int) -> Selection:
         return Selection(positions=choose(question, candidates)[:limit])
 
-    def reformulate(
-        self, question: str, observed: Sequence[ObservedPassage], *, limit: int
-    ) -> Reformulation:
+    def reformulate(self, question: str, observed: Sequence[ObservedPassage], *, limit: int) -> Reformulation:
         return Reformulation(queries=residual_queries(question, observed, limit=limit))

@@ -45,7 +45,12 @@ def _bridges(
             text_words = words(text)
             for entity in entities_of.get(text, ()):
                 name = words(entity)
-                if not name or find(name, asked) >= 0 or entity == topic or (len(name) == 1 and len(entity) < 4):
+                if (
+                    not name
+                    or find(name, asked) >= 0
+                    or entity == topic
+                    or (len(name) == 1 and len(entity) < 4)
+                ):
                     continue
                 place = find(name, text_words)
                 score = 2 * _nearness(ask, text_words, place, len(name)) + named

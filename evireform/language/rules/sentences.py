@@ -83,7 +83,9 @@ def sentences_of(doc: Doc, offset: int) -> list[Sentence]:
             cut = end if end - start <= LONGEST_SENTENCE else _cut(text, start, end)
             lead = len(text[start:cut]) - len(text[start:cut].lstrip())
             inside = tuple(
-                Name(n.start + offset, n.end + offset, n.text, n.person) for n in names if start <= n.start < cut
+                Name(n.start + offset, n.end + offset, n.text, n.person)
+                for n in names
+                if start <= n.start < cut
             )
             named = ""
             if subject is not None:
@@ -103,7 +105,11 @@ def sentences_of(doc: Doc, offset: int) -> list[Sentence]:
                 )
             )
             start, subject, reference = cut, None, None
-    return [s for s in sentences if s.start < s.end and any(c.isalnum() for c in text[s.start - offset : s.end - offset])]
+    return [
+        s
+        for s in sentences
+        if s.start < s.end and any(c.isalnum() for c in text[s.start - offset : s.end - offset])
+    ]
 
 
 def _spans(doc: Doc) -> list[tuple[int, int]]:
@@ -128,7 +134,10 @@ def _is_break(doc: Doc, previous: tuple[int, int], sentence: Span) -> bool:
 def _cut(text: str, start: int, end: int) -> int:
     window = text[start : min(end, start + LONGEST_SENTENCE)]
     best = max(
-        ((match.group()[0] not in ", \t\n", match.group()[0] == ",", match.end()) for match in _CUT.finditer(window, LONGEST_SENTENCE // 2)),
+        (
+            (match.group()[0] not in ", \t\n", match.group()[0] == ",", match.end())
+            for match in _CUT.finditer(window, LONGEST_SENTENCE // 2)
+        ),
         default=(False, False, len(window)),
     )
     return start + best[2]
@@ -145,7 +154,12 @@ def _names(doc: Doc) -> list[Name]:
     position = 0
     while position < len(doc):
         end = position
-        while end < len(doc) and not taken[end] and doc[end].pos_ == "PROPN" and (end == position or not doc[end].is_sent_start):
+        while (
+            end < len(doc)
+            and not taken[end]
+            and doc[end].pos_ == "PROPN"
+            and (end == position or not doc[end].is_sent_start)
+        ):
             end += 1
         if end > position and doc[position].text[0].isupper():
             names += _name(doc, position, end, person=False)
@@ -177,7 +191,12 @@ def _kinds(span: Span) -> frozenset[str]:
 
 def _reference(span: Span, subject: Token | None) -> Reference | None:
     first = span[0]
-    if first.lower_ == "the" and len(span) > 2 and span[1].pos_ == "NOUN" and span[2].pos_ not in ("NOUN", "PROPN"):
+    if (
+        first.lower_ == "the"
+        and len(span) > 2
+        and span[1].pos_ == "NOUN"
+        and span[2].pos_ not in ("NOUN", "PROPN")
+    ):
         return Reference(first.idx, span[1].idx + len(span[1].text), span[1].lower_, possessive=False)
     if first.lower_ in _POSSESSIVES and first.dep_ == "poss":
         return Reference(first.idx, first.idx + len(first.text), "", possessive=True)
