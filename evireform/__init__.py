@@ -17,6 +17,8 @@ from evireform.settings import (
     Settings,
 )
 
+__version__ = "0.1.0"
+
 __all__ = [
     "Corpus",
     "Database",

@@ -16,7 +16,7 @@ LONGEST_SENTENCE = 500
 _END = re.compile(r"[.!?…:;。！？؟۔।][\"'”’)\]»」』]*$")
 _CUT = re.compile(r"[;。！？؟۔।]\s*|,\s|\s")
 _NAMES = frozenset(
-    ("PERSON", "ORG", "GPE", "LOC", "FAC", "WORK_OF_ART", "EVENT", "PRODUCT", "LAW", "NORP", "LANGUAGE")
+    ("PERSON", "ORG", "GPE", "LOC", "FAC", "WORK_OF_ART", "EVENT", "PRODUCT", "LAW")
 )
 _ARTICLES = frozenset(("the", "a", "an"))
 _ENDINGS = frozenset(("'s", "’s", "'", "’"))
