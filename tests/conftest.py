@@ -6,13 +6,14 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
 import pytest
 from psycopg import sql
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from evireform.embedded import EmbeddedServer
 from evireform.store.connection import Store
@@ -45,51 +46,49 @@ def server_url() -> Iterator[str]:
         shutil.rmtree(home)
 
 
-@pytest.fixture(scope="session")
-def new_database(server_url: str) -> Iterator[Callable[[str], str]]:
-    """Makes a database from a template and returns its URL; all are dropped at the end."""
-    made: list[str] = []
-
-    def run(statement: str, *names: str) -> None:
-        with psycopg.connect(server_url, autocommit=True) as connection:
-            connection.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))
-
-    def make(template: str = "template0") -> str:
-        name = f"evireform_test_{uuid.uuid4().hex[:12]}"
-        run("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy", name, template)
-        made.append(name)
-        return make_conninfo(server_url, dbname=name)
-
-    yield make
-    for name in made:
-        run("DROP DATABASE IF EXISTS {} WITH (FORCE)", name)
+@contextmanager
+def database(server_url: str, template: str = "template0") -> Iterator[str]:
+    """A database made from a template and dropped at the end; gives its URL."""
+    name = sql.Identifier(f"evireform_test_{uuid.uuid4().hex[:12]}")
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(
+            sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy").format(
+                name, sql.Identifier(template)
+            )
+        )
+        try:
+            yield make_conninfo(server_url, dbname=name.as_string().strip('"'))
+        finally:
+            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(name))
 
 
 @pytest.fixture(scope="session")
-def template_database(new_database: Callable[..., str]) -> str:
+def template_database(server_url: str) -> Iterator[str]:
     """Name of a database with the migrated tables and nothing in them."""
-    url = new_database()
-    store = Store(url, schema=SCHEMA)
-    init(store)
-    store.close()
-    return str(psycopg.conninfo.conninfo_to_dict(url)["dbname"])
+    with database(server_url) as url:
+        migrated = Store(url, schema=SCHEMA)
+        init(migrated)
+        migrated.close()
+        yield str(conninfo_to_dict(url)["dbname"])
 
 
 @pytest.fixture
-def empty_database_url(new_database: Callable[..., str]) -> str:
+def empty_database_url(server_url: str) -> Iterator[str]:
     """URL of a database of the test's own without evireform's tables."""
-    return new_database()
+    with database(server_url) as url:
+        yield url
 
 
 @pytest.fixture
-def database_url(new_database: Callable[..., str], template_database: str) -> str:
+def database_url(server_url: str, template_database: str) -> Iterator[str]:
     """URL of a database of the test's own with evireform's tables, empty."""
-    return new_database(template_database)
+    with database(server_url, template_database) as url:
+        yield url
 
 
 @pytest.fixture
 def store(database_url: str) -> Iterator[Store]:
     """A store on a database of the test's own."""
-    store = Store(database_url, schema=SCHEMA)
-    yield store
-    store.close()
+    opened = Store(database_url, schema=SCHEMA)
+    yield opened
+    opened.close()

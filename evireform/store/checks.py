@@ -108,19 +108,19 @@ def require_extension(facts: ServerFacts) -> None:
             raise ServerTooOld(
                 f"database {database} has pgvector {facts.installed}, evireform needs {needed} or newer",
                 remedy="install it on the server, then run in the database, as the owner of the extension: "
-                "ALTER EXTENSION vector UPDATE"
+                "ALTER EXTENSION vector UPDATE",
             )
         return
     if facts.available is None:
         raise ExtensionMissing(
             "the server has no pgvector",
             remedy="install it there (on Debian the package "
-            f"postgresql-{facts.version_number // 10000}-pgvector), or use the image pgvector/pgvector"
+            f"postgresql-{facts.version_number // 10000}-pgvector), or use the image pgvector/pgvector",
         )
     if _version(facts.available) < MIN_EXTENSION:
         raise ServerTooOld(
             f"the server offers pgvector {facts.available}, evireform needs {needed} or newer",
-            remedy="install that on the server"
+            remedy="install that on the server",
         )
     if not facts.superuser and not (facts.trusted and facts.creates_schemas):
         raise PermissionMissing(

@@ -179,9 +179,7 @@ class Store:
             yield tx
 
     @contextmanager
-    def plain_transaction(
-        self, *, read_only: bool = False, snapshot: bool = False
-    ) -> Iterator[Transaction]:
+    def plain_transaction(self, *, read_only: bool = False, snapshot: bool = False) -> Iterator[Transaction]:
         """A transaction that expects nothing of the database, for setting it up and looking at it."""
         with _translated("connect"):
             connection = self.engine.connect()

@@ -30,9 +30,7 @@ def default_tenant_id(tx: Transaction) -> int:
 def create_default_tenant(tx: Transaction) -> None:
     """Make the default tenant, which belongs to the current role, unless it is there."""
     tx.core(
-        insert(tenant)
-        .values(name=DEFAULT_TENANT, role_name=sa.func.current_user())
-        .on_conflict_do_nothing()
+        insert(tenant).values(name=DEFAULT_TENANT, role_name=sa.func.current_user()).on_conflict_do_nothing()
     )
 
 
@@ -85,9 +83,7 @@ def list_corpora(tx: Transaction) -> list[CorpusRow]:
 
 def set_extractor(tx: Transaction, corpus_id: int, extractor: str) -> None:
     """Record what makes the propositions of a corpus."""
-    tx.core(
-        sa.update(corpus_table).where(corpus_table.c.corpus_id == corpus_id).values(extractor=extractor)
-    )
+    tx.core(sa.update(corpus_table).where(corpus_table.c.corpus_id == corpus_id).values(extractor=extractor))
 
 
 def delete_corpus(tx: Transaction, name: str) -> None:
@@ -190,9 +186,7 @@ def _spaces() -> sa.Select[Any]:
     c = vector_space.c
     index_name = sa.func.format("ix_embedding_%s_%s_hnsw", c.corpus_id, c.space_id)
     indexed = sa.func.to_regclass(index_name).is_not(None)
-    return sa.select(
-        c.corpus_id, c.space_id, c.kind, c.model, c.dimensions, c.prompts, c.active, indexed
-    )
+    return sa.select(c.corpus_id, c.space_id, c.kind, c.model, c.dimensions, c.prompts, c.active, indexed)
 
 
 def _space(row: Any) -> SpaceRow:
