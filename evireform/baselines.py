@@ -71,9 +71,7 @@ def _write(
                 "lock_passage_ids", {"corpus_id": corpus.corpus_id, "passage_ids": list(passage_ids)}
             )
         }
-        there = {
-            row[0] for row in tx.run("existing_vectors", {**parameters, "item_ids": list(passage_ids)})
-        }
+        there = {row[0] for row in tx.run("existing_vectors", {**parameters, "item_ids": list(passage_ids)})}
         rows = [row for row, i in enumerate(passage_ids) if i in alive and i not in there]
         writing.insert_vectors(
             tx,

@@ -1,4 +1,4 @@
-"""The face of the library: `connect`, `Database`, `Corpus`. It joins settings, doors and jobs; no logic of its own."""
+"""The face of the library: `connect`, `Database`, `Corpus`. It joins settings, doors and jobs."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from evireform.records import (
     CorpusStatus,
     Extraction,
     IngestionSummary,
+    InitReport,
     Passage,
     Ranking,
     Rejected,
@@ -29,7 +30,7 @@ from evireform.retrieval.replay import Replay, replay
 from evireform.settings import Settings
 from evireform.store import corpora, status
 from evireform.store.connection import Store
-from evireform.store.migrate import InitReport, init
+from evireform.store.migrate import init
 
 if TYPE_CHECKING:
     from evireform.embedded import EmbeddedServer

@@ -349,6 +349,4 @@ def _write(
         if prepared.state == "empty":
             tally.empty += 1
         elif prepared.state == "failed":
-            tally.failed.append(
-                Rejected(reason=prepared.reason, passage_key=prepared.passage.key)
-            )
+            tally.failed.append(Rejected(reason=prepared.reason, passage_key=prepared.passage.key))

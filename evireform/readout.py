@@ -52,7 +52,9 @@ def passage_scores(
     if not 0.0 <= alpha <= 1.0:
         raise ValueError(f"alpha must lie in [0, 1], not {alpha!r}")
     if counts.shape != (size.shape[0], mass.shape[0]) or signal.shape != loops.shape != owner.shape:
-        raise ValueError(f"counts {counts.shape} do not fit {size.shape[0]} passages, {mass.shape[0]} entities")
+        raise ValueError(
+            f"counts {counts.shape} do not fit {size.shape[0]} passages, {mass.shape[0]} entities"
+        )
     passages = size.shape[0]
     direct = np.bincount(owner, weights=signal, minlength=passages)
     looped = np.bincount(owner, weights=loops, minlength=passages)
@@ -95,7 +97,7 @@ def order(scores: Array, keys: Sequence[str], k: int) -> list[int]:
 
 
 def hub_reach(mass: Array, max_weight: Array, *, alpha: float) -> float:
-    """Most that the hub entities together can add to any passage: ``(1-alpha) sum_e m_e max_j n_je/sqrt|P_j|``.
+    """Most that the hubs together can add to a passage: ``(1-alpha) sum_e m_e max_j n_je/sqrt|P_j|``.
 
     Args:
         mass: Masses of the hubs, shape ``(h,)``.

@@ -55,9 +55,10 @@ def observe(
     """Search for the questions, select, read the source passages, and write the residual queries."""
     with clock.stage("embed"):
         vectors = encoder.encode_questions(questions)
-    with clock.stage("candidates"), store.transaction(
-        read_only=True, ef_search=settings.ef_search or None, exact=settings.exact
-    ) as tx:
+    with (
+        clock.stage("candidates"),
+        store.transaction(read_only=True, ef_search=settings.ef_search or None, exact=settings.exact) as tx,
+    ):
         lists, repeated = searching.candidates(
             tx, space, vectors, limit=settings.candidates, with_entities=language.wants_entities
         )
@@ -175,9 +176,7 @@ def _ask(
         degraded += (f"reformulation: {made.degraded}",)
     return replace(
         o,
-        queries=tuple(
-            seeds.clean_queries(made.queries, o.question, limit=settings.residual_queries)
-        ),
+        queries=tuple(seeds.clean_queries(made.queries, o.question, limit=settings.residual_queries)),
         degraded=degraded,
         calls=o.calls + made.calls,
     )

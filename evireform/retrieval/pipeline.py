@@ -11,7 +11,7 @@ import numpy as np
 from evireform.embedding import Encoder
 from evireform.errors import DatabaseError
 from evireform.language import Language
-from evireform.records import Cost, CorpusRow, Ranking, ResidualQuery, SpaceRow
+from evireform.records import CorpusRow, Cost, Ranking, ResidualQuery, SpaceRow
 from evireform.retrieval.clock import Clock
 from evireform.retrieval.observation import Observation, observe
 from evireform.retrieval.scoring import Scored, Seeded, score
@@ -62,9 +62,7 @@ def search(
     return rankings
 
 
-def open_space(
-    store: Store, corpus_name: str, encoder: Encoder, clock: Clock
-) -> tuple[CorpusRow, SpaceRow]:
+def open_space(store: Store, corpus_name: str, encoder: Encoder, clock: Clock) -> tuple[CorpusRow, SpaceRow]:
     """The corpus and its active proposition space, checked against the encoder."""
     with clock.stage("open"), store.transaction(read_only=True) as tx:
         corpus = corpora.get_corpus(tx, corpus_name)
@@ -87,9 +85,12 @@ def rank(
     """Steps 6 to 9 for questions whose choices are made: one snapshot, a handful of statements."""
     queries = [_queries(o, settings) for o in observations]
     vectors = [vector for _, of_question in queries for vector in of_question]
-    with clock.stage("search"), store.transaction(
-        read_only=True, snapshot=True, ef_search=settings.ef_search or None, exact=settings.exact
-    ) as tx:
+    with (
+        clock.stage("search"),
+        store.transaction(
+            read_only=True, snapshot=True, ef_search=settings.ef_search or None, exact=settings.exact
+        ) as tx,
+    ):
         hits: list[list[searching.Hit]] = []
         repeated = False
         if vectors:
@@ -97,9 +98,7 @@ def rank(
                 tx, space, np.stack(vectors), limit=settings.hits_per_query
             )
         remaining = iter(hits)
-        residual = [
-            [(text, next(remaining)) for text in texts] for texts, _ in queries
-        ]
+        residual = [[(text, next(remaining)) for text in texts] for texts, _ in queries]
         seeded = [_seeded(o, found) for o, found in zip(observations, residual, strict=True)]
         with clock.stage("score"):
             scored = score(tx, corpus.corpus_id, seeded, settings)
@@ -126,9 +125,7 @@ def _seeded(o: Observation, found: Sequence[tuple[str, Sequence[searching.Hit]]]
     chosen = [o.candidates[row] for row in o.chosen]
     return Seeded(
         base=tuple((candidate.proposition_id, candidate.similarity) for candidate in chosen),
-        residual=tuple(
-            tuple((hit.proposition_id, hit.similarity) for hit in hits) for _, hits in found
-        ),
+        residual=tuple(tuple((hit.proposition_id, hit.similarity) for hit in hits) for _, hits in found),
     )
 
 
@@ -157,9 +154,7 @@ def _ranking(
         selected=tuple(o.candidates[row].proposition_id for row in o.chosen),
         observed=o.observed,
         residual_queries=tuple(
-            ResidualQuery(
-                text=text, hits=tuple((hit.proposition_id, hit.similarity) for hit in hits)
-            )
+            ResidualQuery(text=text, hits=tuple((hit.proposition_id, hit.similarity) for hit in hits))
             for text, hits in found
         ),
         seeds=result.seeds,
@@ -191,9 +186,7 @@ def log(
         try:
             with store.transaction() as tx:
                 log_id = searching.insert_question_log(tx, _entry(corpus, ranking, settings))
-                writing.insert_model_calls(
-                    tx, corpus, [(None, call) for call in o.calls], question_id=log_id
-                )
+                writing.insert_model_calls(tx, corpus, [(None, call) for call in o.calls], question_id=log_id)
         except DatabaseError as error:
             logged.append(replace(ranking, notes=(*ranking.notes, f"not logged: {error}")))
         else:
@@ -222,9 +215,7 @@ def _entry(corpus: CorpusRow, ranking: Ranking, settings: SearchSettings) -> dic
             {"passage_key": c.passage_key, "ordinal": c.ordinal, "similarity": c.similarity}
             for c in ranking.candidates
         ],
-        "selected": [
-            {**places[i], "similarity": similarity[i]} for i in ranking.selected if i in places
-        ],
+        "selected": [{**places[i], "similarity": similarity[i]} for i in ranking.selected if i in places],
         "residual_queries": [
             {
                 "text": query.text,

@@ -48,9 +48,7 @@ def replay(store: Store, corpus_name: str, log_id: int) -> Replay:
         hits = [query["hits"] for query in residual]
         logged_places = [_place(seed) for part in (selected, *hits) for seed in part]
         ids = searching.propositions_by_place(tx, corpus.corpus_id, logged_places)
-        seeded = Seeded(
-            base=_known(selected, ids), residual=tuple(_known(part, ids) for part in hits)
-        )
+        seeded = Seeded(base=_known(selected, ids), residual=tuple(_known(part, ids) for part in hits))
         result = score(tx, corpus.corpus_id, [seeded], settings)[0]
     logged = tuple((row["passage_key"], row["score"]) for row in ranking)
     now = tuple((passage.passage_key, round(passage.score, 12)) for passage in result.passages)
@@ -69,7 +67,5 @@ def _place(seed: dict[str, Any]) -> tuple[str, int]:
     return seed["passage_key"], seed["ordinal"]
 
 
-def _known(
-    part: Sequence[dict[str, Any]], ids: dict[tuple[str, int], int]
-) -> tuple[tuple[int, float], ...]:
+def _known(part: Sequence[dict[str, Any]], ids: dict[tuple[str, int], int]) -> tuple[tuple[int, float], ...]:
     return tuple((ids[_place(seed)], seed["similarity"]) for seed in part if _place(seed) in ids)

@@ -165,9 +165,7 @@ def _read(
     frame.passage_ids, first = np.unique(ids, return_index=True)
     frame.size = sizes[first]
     place = np.searchsorted(frame.passage_ids, ids)[len(owners) :]
-    columns = np.concatenate(
-        [np.zeros(0, dtype=np.int64), *(np.full(len(p.counts), c) for c, p in found)]
-    )
+    columns = np.concatenate([np.zeros(0, dtype=np.int64), *(np.full(len(p.counts), c) for c, p in found)])
     values = np.concatenate([np.zeros(0), *(p.counts for _, p in found)])
     frame.counts = sparse.csr_array(
         (values, (place, columns)), shape=(len(frame.passage_ids), len(frame.entity_ids))
@@ -215,17 +213,16 @@ def _add_hubs(
             _read(frame, read, skip=set(), only=kept)
 
 
-def _explain(
-    tx: Transaction, corpus_id: int, frames: Sequence[_Frame], k: int
-) -> list[Scored]:
+def _explain(tx: Transaction, corpus_id: int, frames: Sequence[_Frame], k: int) -> list[Scored]:
     """Order the passages, and fetch what the first k of each question show."""
     contenders = [readout.cut(frame.scores, k)[1] for frame in frames]
     wanted = {int(f.passage_ids[row]) for f, rows in zip(frames, contenders, strict=True) for row in rows}
     keys = searching.passage_keys(tx, corpus_id, sorted(wanted)) if wanted else {}
     orders = []
-    for frame, rows in zip(frames, contenders, strict=True):
-        names = [keys[int(j)] for j in frame.passage_ids[rows]]
-        orders.append([int(rows[row]) for row in readout.order(frame.scores[rows], names, k)])
+    for frame, contending in zip(frames, contenders, strict=True):
+        names = [keys[int(j)] for j in frame.passage_ids[contending]]
+        best = readout.order(frame.scores[contending], names, k)
+        orders.append([int(contending[row]) for row in best])
     winners = searching.winners(
         tx,
         corpus_id,
@@ -252,16 +249,12 @@ def _explain(
             for seed, mass in zip(frame.seeds, masses, strict=True)
         )
         results.append(
-            Scored(
-                passages=passages, seeds=shown, vanished=frame.vanished, notes=tuple(frame.notes)
-            )
+            Scored(passages=passages, seeds=shown, vanished=frame.vanished, notes=tuple(frame.notes))
         )
     return results
 
 
-def _ranked(
-    frame: _Frame, row: int, rank: int, keys: Mapping[int, str], winner: Winner
-) -> RankedPassage:
+def _ranked(frame: _Frame, row: int, rank: int, keys: Mapping[int, str], winner: Winner) -> RankedPassage:
     passage_id = int(frame.passage_ids[row])
     terms = readout.trace_terms(
         frame.sources,

@@ -196,7 +196,7 @@ class Store:
             connection.close()
 
     def _checked_search_path(self) -> str:
-        """The search path of every transaction, after a look, once, at whether the tables are the package's."""
+        """The search path of every transaction; the first time it looks at whether the tables are ours."""
         if not self._search_path:
             with self.plain_transaction(read_only=True) as tx:
                 path = search_path(self.schema, tx.run("extension", {}))
@@ -223,7 +223,7 @@ def _checked_url(url: str) -> str:
     except psycopg.ProgrammingError:
         # Neither the driver's message nor the exception: both may quote the password.
         raise errors.UsageError(
-            "libpq does not understand the database URL: it should look like postgresql://user@host/database, "
+            "libpq does not understand the database URL: write postgresql://user@host/database, "
             "with %-escapes for special characters in a password"
         ) from None
     return url

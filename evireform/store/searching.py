@@ -172,12 +172,9 @@ def residual_hits(
     tx: Transaction, space: SpaceRow, vectors: NDArray[np.float32], *, limit: int
 ) -> tuple[list[list[Hit]], bool]:
     """The nearest propositions of each residual query with positive similarity."""
-    found = nearest(
-        tx, "residual_hits", space, vectors, limit=limit, order=lambda row: (row[3], row[4])
-    )
+    found = nearest(tx, "residual_hits", space, vectors, limit=limit, order=lambda row: (row[3], row[4]))
     lists = [
-        [Hit(proposition_id=row[1], similarity=row[2]) for row in rows if row[2] > 0]
-        for rows in found.rows
+        [Hit(proposition_id=row[1], similarity=row[2]) for row in rows if row[2] > 0] for rows in found.rows
     ]
     return lists, found.repeated
 

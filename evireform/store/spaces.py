@@ -35,7 +35,7 @@ def open_or_create(tx: Transaction, corpus: CorpusRow, kind: Kind, encoder: Enco
 
 
 def ensure_index(store: Store, space: SpaceRow, *, threshold: int) -> bool:
-    """Build the HNSW index of a space that has grown to ``threshold`` vectors. Returns whether it was built."""
+    """Build the HNSW index of a space that has grown to ``threshold`` vectors; tells whether it did."""
     if space.indexed:
         return False
     parameters = {"corpus_id": space.corpus_id, "space_id": space.space_id}

@@ -30,13 +30,18 @@ def resource_dir(name: str) -> Path:
 
 @cache
 def statements() -> dict[str, str]:
-    """Every named statement by name, with its comment.
+    """Every named statement of the package by name."""
+    return read_statements(resource_dir("sql"))
+
+
+def read_statements(folder: Path) -> dict[str, str]:
+    """The named statements of a folder's files by name, each with its comment.
 
     Raises:
         ValueError: two statements share a name.
     """
     found: dict[str, str] = {}
-    for path in sorted(resource_dir("sql").glob("*.sql")):
+    for path in sorted(folder.glob("*.sql")):
         parts = _NAME.split(path.read_text(encoding="utf-8"))
         for name, text in zip(parts[1::2], parts[2::2], strict=True):
             if name in found:
@@ -52,7 +57,9 @@ def statement(name: str, *, dimensions: int | None = None) -> str:
         KeyError: no statement has this name.
         ValueError: the statement needs dimensions, or they are not a positive integer.
     """
-    text = statements()[name]
+    text = statements().get(name)
+    if text is None:
+        raise KeyError(f"no statement is called {name!r}")
     if _CAST not in text:
         return text
     if type(dimensions) is not int or dimensions < 1:

@@ -48,7 +48,8 @@ def as_copy(
     )  # fmt: skip
     rows = np.zeros(count, dtype=row)
     rows["fields"] = 5
-    for name, value in (("corpus", corpus_id), ("space", space_id), ("item", item_ids), ("tenant", tenant_id)):
+    values = (("corpus", corpus_id), ("space", space_id), ("item", item_ids), ("tenant", tenant_id))
+    for name, value in values:
         rows[f"{name}_bytes"] = 8
         rows[name] = value
     rows["vector_bytes"] = 4 + 2 * dimensions

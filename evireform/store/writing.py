@@ -62,15 +62,11 @@ class Written:
     changed: tuple[str, ...]
 
 
-def known_passages(
-    tx: Transaction, corpus_id: int, passage_keys: Sequence[str]
-) -> dict[str, KnownPassage]:
+def known_passages(tx: Transaction, corpus_id: int, passage_keys: Sequence[str]) -> dict[str, KnownPassage]:
     """What the corpus holds of these keys."""
     rows = tx.run("known_passages", {"corpus_id": corpus_id, "passage_keys": list(passage_keys)})
     return {
-        row[0]: KnownPassage(
-            content_hash=bytes(row[1]), title=row[2], metadata=row[3], state=row[4]
-        )
+        row[0]: KnownPassage(content_hash=bytes(row[1]), title=row[2], metadata=row[3], state=row[4])
         for row in rows
     }
 
@@ -141,16 +137,12 @@ def write_passages(
         )
         differences.update(dict((row[0], row[1]) for row in added))
     _settle(tx, corpus.corpus_id, differences)
-    return Written(
-        added=tuple(key for key in ids if key not in replaced), changed=tuple(sorted(replaced))
-    )
+    return Written(added=tuple(key for key in ids if key not in replaced), changed=tuple(sorted(replaced)))
 
 
 def delete_passages(tx: Transaction, corpus_id: int, passage_keys: Sequence[str]) -> list[str]:
-    """Take passages out of the corpus with everything that derives from them. Returns the keys that existed."""
-    rows = tx.run(
-        "lock_passages", {"corpus_id": corpus_id, "passage_keys": sorted(set(passage_keys))}
-    )
+    """Take passages out with everything that derives from them. Returns the keys that existed."""
+    rows = tx.run("lock_passages", {"corpus_id": corpus_id, "passage_keys": sorted(set(passage_keys))})
     passage_ids = [row[0] for row in rows]
     if passage_ids:
         tx.run(
@@ -278,9 +270,7 @@ def _insert_parts(
     place = {(row[0], row[1]): row[2] for row in rows}
     proposition_ids = [place[passage_id, ordinal] for passage_id, ordinal, _ in parts]
     vectors = np.concatenate([prepared.vectors for prepared in batch if prepared.propositions])
-    insert_vectors(
-        tx, space, tenant_id=corpus.tenant_id, item_ids=proposition_ids, vectors=vectors
-    )
+    insert_vectors(tx, space, tenant_id=corpus.tenant_id, item_ids=proposition_ids, vectors=vectors)
     mentions = [
         (proposition_id, form, entity_ids[canonical])
         for proposition_id, (_, _, proposition) in zip(proposition_ids, parts, strict=True)

@@ -205,6 +205,20 @@ def kill_server(home: Path) -> int:
     return pid
 
 
+def stop_at_once(pid: int) -> None:
+    """What a server does by itself within a minute after its data directory was removed."""
+    os.kill(pid, signal.SIGQUIT)
+    wait_until(lambda: not lives(pid))
+
+
+def replace_home(home: Path, made: Path, *, stop: bool = True) -> None:
+    pid = server_pid(home)
+    shutil.rmtree(home)
+    if stop:
+        stop_at_once(pid)
+    copy(made, home)
+
+
 def lives(pid: int) -> bool:
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
@@ -439,24 +453,45 @@ def test_a_forked_child_can_use_the_server_beyond_its_parent(
     assert not lives(pid)
 
 
-def test_a_home_removed_and_made_anew_has_users_of_its_own(base: Path, made: Path) -> None:
+def test_letting_go_of_a_removed_home_leaves_its_successor_to_its_users(
+    base: Path, made: Path, client: Callable[..., Client]
+) -> None:
     home = copy(made, base / "home")
-    old = EmbeddedServer(home)
-    old.start()
-    old_pid = server_pid(home)
-    shutil.rmtree(home)
-    copy(made, home)
+    with EmbeddedServer(home):
+        replace_home(home, made)
+        a = client(home)
+        a.read()
+    assert a.ask("ask('SELECT 7')") == "7"
+
+
+def test_a_start_on_a_home_made_anew_is_a_use_of_that_one(
+    base: Path, made: Path, client: Callable[..., Client]
+) -> None:
+    home = copy(made, base / "home")
     with EmbeddedServer(home) as server:
-        old.stop()
-        os.kill(old_pid, signal.SIGQUIT)  # as it would do itself within a minute
-        wait_until(lambda: not lives(old_pid))
-        assert value(server.start(), "SELECT 7") == 7
+        replace_home(home, made)
+        url = server.start()
+        a = client(home)
+        a.read()
+        a.end()
+        assert value(url, "SELECT 7") == 7
+
+
+def test_the_late_end_of_a_removed_homes_server_leaves_its_successors_socket(base: Path, made: Path) -> None:
+    home = copy(made, base / "home")
+    with EmbeddedServer(home) as server:
+        old_pid = server_pid(home)
+        replace_home(home, made, stop=False)
+        url = server.start()
+        stop_at_once(old_pid)
+        assert value(url, "SELECT 7") == 7
 
 
 def test_the_server_takes_nothing_from_the_environment(home: Path, client: Callable[..., Client]) -> None:
     environment = {"LC_ALL": "POSIX", "PGPORT": "6543", "PGDATA": "/nowhere", "PGHOST": "nowhere.invalid"}
-    a = client(home, environment=environment)
+    a = client(home, environment={**environment, "OPENAI_API_KEY": "secret"})
     a.read()
+    assert "OPENAI_API_KEY" not in psutil.Process(server_pid(home)).environ()
     assert a.ask("ask('SHOW server_encoding')") == "UTF8"
     assert a.ask("ask('SELECT datlocale FROM pg_database LIMIT 1')") == "C.UTF-8"
     assert a.ask("""ask("SELECT lower('\\u00c9') = '\\u00e9'")""") == "True"
@@ -493,7 +528,7 @@ def test_psql_of_the_package_opens_the_url(shared_url: str, made: Path) -> None:
 
 def test_nothing_outside_the_home_is_touched(base: Path) -> None:
     home = base / "home"
-    home.mkdir()
+    home.mkdir(mode=0o700)
     server = EmbeddedServer(home)
     outside = [*home.parents, server.bin_dir, *server.bin_dir.parents]
 

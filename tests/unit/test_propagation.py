@@ -43,11 +43,11 @@ def sparse_parts(A, owner, passages, seed_ids):
 @st.composite
 def graphs(draw):
     passages = draw(st.integers(1, 6))
-    owner = np.array(sorted(list(range(passages)) + draw(st.lists(st.integers(0, passages - 1), max_size=10))))
-    entities = draw(st.integers(1, 7))
-    bits = draw(
-        st.lists(st.booleans(), min_size=len(owner) * entities, max_size=len(owner) * entities)
+    owner = np.array(
+        sorted(list(range(passages)) + draw(st.lists(st.integers(0, passages - 1), max_size=10)))
     )
+    entities = draw(st.integers(1, 7))
+    bits = draw(st.lists(st.booleans(), min_size=len(owner) * entities, max_size=len(owner) * entities))
     A = np.array(bits, dtype=float).reshape(len(owner), entities)
     if draw(st.booleans()):
         A[:, 0] = 1.0  # a hub
@@ -92,7 +92,14 @@ def test_t17_trace_terms_sum_to_the_score(graph):
     outflows = propagation.outflow(sources, incidence, degree)
     for j in range(passages):
         terms = readout.trace_terms(
-            sources, outflows, incidence, degree, owner[seed_ids] == j, counts.toarray()[j], size[j], alpha=alpha
+            sources,
+            outflows,
+            incidence,
+            degree,
+            owner[seed_ids] == j,
+            counts.toarray()[j],
+            size[j],
+            alpha=alpha,
         )
         assert sum(term[3] for term in terms) == pytest.approx(got[j], abs=1e-9)
         assert all(term[3] > 0 for term in terms)
@@ -132,9 +139,7 @@ def test_mass_moves_by_hand():
     m = propagation.entity_mass(x, A, degree)
     loops = propagation.self_loop(x, A, degree)
     counts = sparse.csr_array(np.array([[1.0], [1.0]]))
-    scores = readout.passage_scores(
-        signal, loops, np.array([0]), counts, m, np.array([1.0, 4.0]), alpha=0.5
-    )
+    scores = readout.passage_scores(signal, loops, np.array([0]), counts, m, np.array([1.0, 4.0]), alpha=0.5)
     assert scores.tolist() == [0.5, 0.25]
 
 
