@@ -89,22 +89,22 @@ CROSS JOIN LATERAL (
 ) AS passage;
 
 -- name: observed_passages
--- Whole passages for the reformulator; where it asks, with every proposition and the entities it names.
+-- Whole passages for the reformulator, with every proposition and the entities it names.
 -- At most as many rows as propositions were selected; primary-key look-ups.
-SELECT passage.passage_id, passage.passage_key, passage.title, passage.body,
-       CASE WHEN %(with_propositions)s::boolean THEN (
-           SELECT jsonb_agg(jsonb_build_array(
-               proposition.body,
-               ARRAY(SELECT entity.display
-                     FROM incidence JOIN entity USING (corpus_id, entity_id)
-                     WHERE incidence.corpus_id = proposition.corpus_id
-                       AND incidence.proposition_id = proposition.proposition_id
-                     ORDER BY position(lower(entity.display) IN lower(proposition.body)), entity.canonical)
-           ) ORDER BY proposition.ordinal)
-           FROM proposition
-           WHERE proposition.corpus_id = passage.corpus_id AND proposition.passage_id = passage.passage_id)
-       END
+SELECT passage.passage_id, passage.passage_key, passage.title, passage.body, parts.propositions
 FROM passage
+CROSS JOIN LATERAL (
+    SELECT jsonb_agg(jsonb_build_array(
+        proposition.body,
+        ARRAY(SELECT entity.display
+              FROM incidence JOIN entity USING (corpus_id, entity_id)
+              WHERE incidence.corpus_id = proposition.corpus_id
+                AND incidence.proposition_id = proposition.proposition_id
+              ORDER BY position(lower(entity.display) IN lower(proposition.body)), entity.canonical)
+    ) ORDER BY proposition.ordinal) AS propositions
+    FROM proposition
+    WHERE proposition.corpus_id = passage.corpus_id AND proposition.passage_id = passage.passage_id
+) AS parts
 WHERE passage.corpus_id = %(corpus_id)s AND passage.passage_id = ANY (%(passage_ids)s::bigint[]);
 
 -- name: seeds

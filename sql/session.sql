@@ -35,18 +35,16 @@ SELECT current_setting('server_version_num')::integer,
        current_user::text,
        pg_is_in_recovery(),
        has_database_privilege(current_database(), 'CREATE'),
-       (SELECT rolsuper FROM pg_roles WHERE rolname = current_user),
        (SELECT has_schema_privilege(oid, 'CREATE, USAGE') FROM pg_namespace WHERE nspname = %(schema)s),
        (SELECT has_schema_privilege(oid, 'CREATE') FROM pg_namespace WHERE nspname = 'public'),
-       (SELECT default_version FROM pg_available_extensions WHERE name = 'vector'),
-       COALESCE((SELECT bool_or(trusted) FROM pg_available_extension_versions WHERE name = 'vector'), false);
+       (SELECT default_version FROM pg_available_extensions WHERE name = 'vector');
 
 -- name: init_lock
 -- One `init` at a time in a database; the transaction's end frees it.
 SELECT pg_advisory_xact_lock(hashtextextended('evireform init', 0));
 
 -- name: create_extension
--- Into the first schema of the search path; allowed to whoever may create in the database.
+-- Into the first schema of the search path; upstream's pgvector asks for a superuser.
 CREATE EXTENSION vector;
 
 -- name: drop_views

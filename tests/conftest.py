@@ -52,7 +52,7 @@ def database(server_url: str, template: str = "template0") -> Iterator[str]:
     name = sql.Identifier(f"evireform_test_{uuid.uuid4().hex[:12]}")
     with psycopg.connect(server_url, autocommit=True) as connection:
         connection.execute(
-            sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy").format(
+            sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY wal_log").format(
                 name, sql.Identifier(template)
             )
         )

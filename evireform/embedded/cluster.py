@@ -204,7 +204,6 @@ class Cluster:
         yield "port", str(_PORT)
         yield "unix_socket_directories", str(socket_folder)
         yield "unix_socket_permissions", "0700"
-        yield "fsync", "on"
         if sys.platform == "linux" and _size_of(Path("/dev/shm")) < 2**30:
             # Containers have 64 MB there, and a parallel index build takes maintenance_work_mem of it.
             yield "dynamic_shared_memory_type", "sysv"

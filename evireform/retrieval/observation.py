@@ -136,7 +136,6 @@ def _reformulate(
             corpus.corpus_id,
             sorted(wanted),
             titles=corpus.titles,
-            with_propositions=language.wants_entities,
         )
         clock.tally(tx)
     with clock.stage("reformulate"):

@@ -34,12 +34,10 @@ class ServerFacts:
         database: Its name.
         role: The current user.
         standby: Whether it only replays another server's changes.
-        creates_schemas: Whether the role may create schemas, and trusted extensions, in the database.
-        superuser: Whether the role may do everything.
+        creates_schemas: Whether the role may create schemas in the database.
         owns_schema: Whether the role may create in our schema; None when that is not there.
         creates_in_public: Whether the role may create in ``public``.
         available: Version of pgvector that could be installed; None when the server has none.
-        trusted: Whether a role that is no superuser may install it.
         installed: Its version in the database; empty when it is not installed there.
         extension_schema: Where it is installed.
     """
@@ -50,11 +48,9 @@ class ServerFacts:
     role: str
     standby: bool
     creates_schemas: bool
-    superuser: bool
     owns_schema: bool | None
     creates_in_public: bool
     available: str | None
-    trusted: bool
     installed: str
     extension_schema: str
 
@@ -70,11 +66,9 @@ def server_facts(tx: Transaction, schema: str) -> ServerFacts:
         role=row[3],
         standby=row[4],
         creates_schemas=row[5],
-        superuser=row[6],
-        owns_schema=row[7],
-        creates_in_public=bool(row[8]),
-        available=row[9],
-        trusted=row[10],
+        owns_schema=row[6],
+        creates_in_public=bool(row[7]),
+        available=row[8],
         installed=extension[0][0] if extension else "",
         extension_schema=extension[0][1] if extension else "",
     )
@@ -94,19 +88,17 @@ def require_server(facts: ServerFacts) -> None:
 
 
 def require_extension(facts: ServerFacts) -> None:
-    """Refuse a server without a pgvector that serves, installed or installable by this role.
+    """Refuse a server without a pgvector that serves. Whether the role may install it shows in trying.
 
     Raises:
         ServerTooOld: pgvector is older than 0.8.
         ExtensionMissing: the server has no pgvector.
-        PermissionMissing: the role may not install it; the message holds the statement for who may.
     """
     needed = ".".join(map(str, MIN_EXTENSION))
-    database = _quoted(facts.database)
     if facts.installed:
         if _version(facts.installed) < MIN_EXTENSION:
             raise ServerTooOld(
-                f"database {database} has pgvector {facts.installed}, evireform needs {needed} or newer",
+                f"database {_quoted(facts.database)} has pgvector {facts.installed}, evireform needs {needed} or newer",
                 remedy="install it on the server, then run in the database, as the owner of the extension: "
                 "ALTER EXTENSION vector UPDATE",
             )
@@ -122,11 +114,16 @@ def require_extension(facts: ServerFacts) -> None:
             f"the server offers pgvector {facts.available}, evireform needs {needed} or newer",
             remedy="install that on the server",
         )
-    if not facts.superuser and not (facts.trusted and facts.creates_schemas):
-        raise PermissionMissing(
-            f"role {_quoted(facts.role)} may not install pgvector",
-            remedy=f"run in database {database}, as its owner or a superuser: CREATE EXTENSION vector",
-        )
+
+
+def extension_refused(facts: ServerFacts) -> PermissionMissing:
+    """The error for a role that tried to install pgvector in the database and may not."""
+    return PermissionMissing(
+        f"role {_quoted(facts.role)} may not install pgvector",
+        remedy=f"run in database {_quoted(facts.database)}, as a superuser: CREATE EXTENSION vector",
+        statement="create_extension",
+        sqlstate="42501",
+    )
 
 
 def require_schema(facts: ServerFacts, schema: str) -> None:

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy.schema import CreateSchema
 
+from evireform.errors import PermissionMissing
 from evireform.records import InitReport
 from evireform.store import corpora
 from evireform.store.checks import (
     ServerFacts,
+    extension_refused,
     require_extension,
     require_schema,
     require_server,
@@ -44,8 +46,7 @@ def init(store: Store) -> InitReport:
         if facts.owns_schema is None:
             tx.core(CreateSchema(store.schema))
         if not facts.installed:
-            tx.begin(_extension_home(facts, store.schema), statement_timeout_s=0, ef_search=EF_SEARCH)
-            tx.run("create_extension", {})
+            _create_extension(tx, facts, store.schema)
         (version, extension_schema), *_ = extension = tx.run("extension", {})
         tx.begin(search_path(store.schema, extension), statement_timeout_s=0, ef_search=EF_SEARCH)
         before = database_revision(tx, store.schema)
@@ -67,9 +68,14 @@ def init(store: Store) -> InitReport:
     )
 
 
-def _extension_home(facts: ServerFacts, schema: str) -> str:
-    """``public``, since a database has one for all; our schema where the role may not create there."""
-    return search_path("public" if facts.creates_in_public else schema, [])
+def _create_extension(tx: Transaction, facts: ServerFacts, schema: str) -> None:
+    """Into ``public``, since a database has one for all; into our schema where the role may not create there."""
+    home = "public" if facts.creates_in_public else schema
+    tx.begin(search_path(home, []), statement_timeout_s=0, ef_search=EF_SEARCH)
+    try:
+        tx.run("create_extension", {})
+    except PermissionMissing as exc:
+        raise extension_refused(facts) from exc
 
 
 def _upgrade(tx: Transaction, schema: str) -> None:

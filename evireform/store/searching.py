@@ -193,7 +193,6 @@ def observed_passages(
     passage_ids: Sequence[int],
     *,
     titles: Titles,
-    with_propositions: bool,
 ) -> dict[int, ObservedPassage]:
     """Whole passages by id; one that vanished since is missing."""
     rows = tx.run(
@@ -201,7 +200,6 @@ def observed_passages(
         {
             "corpus_id": corpus_id,
             "passage_ids": list(passage_ids),
-            "with_propositions": with_propositions,
         },
     )
     return {

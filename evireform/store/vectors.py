@@ -43,7 +43,8 @@ def as_copy(
             ("fields", ">i2"),
             *(part for name in ("corpus", "space", "item", "tenant")
               for part in ((f"{name}_bytes", ">i4"), (name, ">i8"))),
-            ("vector_bytes", ">i4"), ("dimensions", ">i2"), ("unused", ">i2"), ("vector", ">f2", (dimensions,)),
+            ("vector_bytes", ">i4"), ("dimensions", ">i2"), ("unused", ">i2"),
+            ("vector", ">f2", (dimensions,)),
         ]
     )  # fmt: skip
     rows = np.zeros(count, dtype=row)

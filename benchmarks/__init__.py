@@ -1,0 +1,1 @@
+"""Benchmarks of evireform: see README.md beside this file."""

@@ -1,0 +1,84 @@
+"""The outside doors of a benchmark: an encoder and a language backend that only hand over what was prepared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from evireform.embedding import Vectors
+from evireform.records import (
+    Candidate,
+    Extraction,
+    ObservedPassage,
+    Passage,
+    Reformulation,
+    Selection,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedQuestion:
+    """A question whose models have spoken already.
+
+    ``vector`` has shape ``(d,)`` and ``query_vectors`` ``(l, d)``, one row a residual query;
+    ``positions`` are those of the selected candidates, best first.
+    """
+
+    text: str
+    vector: Vectors
+    positions: tuple[int, ...]
+    queries: tuple[str, ...]
+    query_vectors: Vectors
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedEncoder:
+    """`evireform.embedding.Encoder` that looks its vectors up by text."""
+
+    model: str
+    dimensions: int
+    vectors: Mapping[str, Vectors]
+    prompts: Mapping[str, str] = field(default_factory=dict)
+
+    def encode_questions(self, texts: Sequence[str]) -> Vectors:
+        if not texts:
+            return np.zeros((0, self.dimensions), dtype=np.float32)
+        return np.stack([self.vectors[text] for text in texts])
+
+    encode_propositions = encode_passages = encode_questions
+
+    def truncated(self, texts: Sequence[str]) -> list[int]:
+        return []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedLanguage:
+    """`evireform.language.Language` that repeats prepared choices."""
+
+    questions: Mapping[str, PreparedQuestion]
+    name: str = "prepared/1"
+    wants_entities: bool = False
+
+    def extract(self, passages: Sequence[Passage]) -> list[Extraction]:
+        raise NotImplementedError("a prepared backend extracts nothing")
+
+    def select(self, question: str, candidates: Sequence[Candidate], *, limit: int) -> Selection:
+        return Selection(positions=self.questions[question].positions[:limit])
+
+    def reformulate(self, question: str, observed: Sequence[ObservedPassage], *, limit: int) -> Reformulation:
+        return Reformulation(queries=self.questions[question].queries[:limit])
+
+
+def doors(
+    questions: Sequence[PreparedQuestion], *, model: str, dimensions: int
+) -> tuple[PreparedEncoder, PreparedLanguage]:
+    """Both doors for these questions; ``model`` must be that of the corpus's vector space."""
+    vectors = {q.text: q.vector for q in questions}
+    for q in questions:
+        vectors.update(zip(q.queries, q.query_vectors, strict=True))
+    return (
+        PreparedEncoder(model=model, dimensions=dimensions, vectors=vectors),
+        PreparedLanguage(questions={q.text: q for q in questions}),
+    )
