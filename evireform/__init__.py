@@ -16,8 +16,7 @@ from evireform.settings import (
     SearchSettings,
     Settings,
 )
-
-__version__ = "0.1.0"
+from evireform.version import __version__
 
 __all__ = [
     "Corpus",
@@ -31,5 +30,6 @@ __all__ = [
     "Ranking",
     "SearchSettings",
     "Settings",
+    "__version__",
     "connect",
 ]

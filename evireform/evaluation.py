@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from evireform import __version__, baselines, ingestion
+from evireform import baselines, ingestion
 from evireform.embedding import Encoder
 from evireform.errors import InputError, UsageError
 from evireform.formats.extractions import read_extractions
@@ -24,6 +24,7 @@ from evireform.retrieval.pipeline import BATCH, open_space, rank
 from evireform.settings import VARIANTS, SearchSettings
 from evireform.store import corpora
 from evireform.store.connection import Store
+from evireform.version import __version__
 
 CUTOFFS = (1, 5, 10, 20)
 METHODS = ("dense", "base", "propagation", "reformulation", "full")

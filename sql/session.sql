@@ -37,7 +37,8 @@ SELECT current_setting('server_version_num')::integer,
        has_database_privilege(current_database(), 'CREATE'),
        (SELECT has_schema_privilege(oid, 'CREATE, USAGE') FROM pg_namespace WHERE nspname = %(schema)s),
        (SELECT has_schema_privilege(oid, 'CREATE') FROM pg_namespace WHERE nspname = 'public'),
-       (SELECT default_version FROM pg_available_extensions WHERE name = 'vector');
+       (SELECT default_version FROM pg_available_extensions WHERE name = 'vector'),
+       (SELECT has_schema_privilege(extnamespace, 'USAGE') FROM pg_extension WHERE extname = 'vector');
 
 -- name: init_lock
 -- One `init` at a time in a database; the transaction's end frees it.
@@ -57,13 +58,9 @@ DROP VIEW IF EXISTS corpus_overview, proposition_detail, entity_neighbourhood, q
 SELECT corpus.name, space.kind, space.model, space.dimensions, space.active,
        partition.oid IS NOT NULL,
        COALESCE(partition.reltuples, 0)::bigint,
-       index_class.oid IS NOT NULL,
-       COALESCE(pg_index.indisvalid, false)
+       to_regclass(format('ix_embedding_%%s_%%s_hnsw', space.corpus_id, space.space_id)) IS NOT NULL
 FROM vector_space AS space
 JOIN corpus USING (corpus_id)
 LEFT JOIN pg_class AS partition
-       ON partition.oid = to_regclass(format('embedding_%s_%s', space.corpus_id, space.space_id))
-LEFT JOIN pg_class AS index_class
-       ON index_class.oid = to_regclass(format('ix_embedding_%s_%s_hnsw', space.corpus_id, space.space_id))
-LEFT JOIN pg_index ON pg_index.indexrelid = index_class.oid
+       ON partition.oid = to_regclass(format('embedding_%%s_%%s', space.corpus_id, space.space_id))
 ORDER BY corpus.name, space.kind, space.space_id;

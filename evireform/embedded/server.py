@@ -139,7 +139,7 @@ def _translated(home: Path) -> Iterator[None]:
         yield
     except OSError as exc:
         raise EmbeddedServerError(
-            f"{exc.filename or home} cannot be used ({exc.strerror}): "
+            f"{exc.filename or home} cannot be used ({exc.strerror or exc}): "
             "set EVIREFORM_HOME to a folder that you may write, on a disk with space"
         ) from exc
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from psycopg import sql
 
 from evireform.errors import DatabaseError, ExtensionMissing, PermissionMissing, ServerTooOld
 from evireform.records import Check
-from evireform.store.revisions import database_revision, require_current
+from evireform.store.revisions import known_revisions
 
 if TYPE_CHECKING:
     from evireform.store.connection import Store, Transaction
@@ -40,6 +41,7 @@ class ServerFacts:
         available: Version of pgvector that could be installed; None when the server has none.
         installed: Its version in the database; empty when it is not installed there.
         extension_schema: Where it is installed.
+        uses_extension: Whether the role may use that schema.
     """
 
     version_number: int
@@ -53,6 +55,7 @@ class ServerFacts:
     available: str | None
     installed: str
     extension_schema: str
+    uses_extension: bool
 
 
 def server_facts(tx: Transaction, schema: str) -> ServerFacts:
@@ -71,6 +74,7 @@ def server_facts(tx: Transaction, schema: str) -> ServerFacts:
         available=row[8],
         installed=extension[0][0] if extension else "",
         extension_schema=extension[0][1] if extension else "",
+        uses_extension=bool(row[9]),
     )
 
 
@@ -93,14 +97,21 @@ def require_extension(facts: ServerFacts) -> None:
     Raises:
         ServerTooOld: pgvector is older than 0.8.
         ExtensionMissing: the server has no pgvector.
+        PermissionMissing: it is in a schema that the role may not use.
     """
     needed = ".".join(map(str, MIN_EXTENSION))
     if facts.installed:
         if _version(facts.installed) < MIN_EXTENSION:
             raise ServerTooOld(
-                f"database {_quoted(facts.database)} has pgvector {facts.installed}, evireform needs {needed} or newer",
+                f"the database has pgvector {facts.installed}, evireform needs {needed} or newer",
                 remedy="install it on the server, then run in the database, as the owner of the extension: "
                 "ALTER EXTENSION vector UPDATE",
+            )
+        if not facts.uses_extension:
+            home, role = quoted(facts.extension_schema), quoted(facts.role)
+            raise PermissionMissing(
+                f"role {role} may not use schema {home}, where pgvector is",
+                remedy=f"run, as the owner of the schema: GRANT USAGE ON SCHEMA {home} TO {role}",
             )
         return
     if facts.available is None:
@@ -116,29 +127,19 @@ def require_extension(facts: ServerFacts) -> None:
         )
 
 
-def extension_refused(facts: ServerFacts) -> PermissionMissing:
-    """The error for a role that tried to install pgvector in the database and may not."""
-    return PermissionMissing(
-        f"role {_quoted(facts.role)} may not install pgvector",
-        remedy=f"run in database {_quoted(facts.database)}, as a superuser: CREATE EXTENSION vector",
-        statement="create_extension",
-        sqlstate="42501",
-    )
-
-
 def require_schema(facts: ServerFacts, schema: str) -> None:
     """Refuse a role that may not create our schema, or in it.
 
     Raises:
         PermissionMissing: it may not; the message holds the statement for who may.
     """
-    role, name = _quoted(facts.role), _quoted(schema)
+    role, name = quoted(facts.role), quoted(schema)
     if facts.standby:
         raise PermissionMissing("the server is a standby", remedy="connect to its primary")
     if facts.owns_schema is None and not facts.creates_schemas:
         raise PermissionMissing(
             f"role {role} may not create schema {name}",
-            remedy=f"run in database {_quoted(facts.database)}, as its owner: "
+            remedy=f"run in database {quoted(facts.database)}, as its owner: "
             f"CREATE SCHEMA {name} AUTHORIZATION {role}",
         )
     if facts.owns_schema is False:
@@ -158,51 +159,43 @@ def check_database(store: Store, *, index_threshold: int) -> list[Check]:
     try:
         with store.plain_transaction(read_only=True) as tx:
             facts = server_facts(tx, store.schema)
-            revision = "" if facts.owns_schema is None else _revision(tx, store)
     except DatabaseError as exc:
         return [_failed("connection", exc)]
-    where = f"database {facts.database} as role {facts.role}"
-    checks = [Check(name="connection", ok=True, detail=where)]
-    try:
-        require_server(facts)
-        checks.append(Check(name="server", ok=True, detail=f"PostgreSQL {facts.version}"))
-    except DatabaseError as exc:
-        checks.append(_failed("server", exc))
-    try:
-        require_extension(facts)
-        found = (
-            f"pgvector {facts.installed} in schema {facts.extension_schema}"
-            if facts.installed
-            else f"pgvector {facts.available}, not installed in the database yet"
-        )
-        checks.append(Check(name="extension", ok=True, detail=found))
-    except DatabaseError as exc:
-        checks.append(_failed("extension", exc))
-    try:
-        require_current(revision, store.schema)
-    except DatabaseError as exc:
-        return [*checks, *_permission(facts, store.schema), _failed("tables", exc)]
-    checks.append(Check(name="tables", ok=True, detail=f"migration {revision} in schema {store.schema}"))
+    extension = (
+        f"pgvector {facts.installed} in schema {facts.extension_schema}"
+        if facts.installed
+        else f"pgvector {facts.available}, not installed in the database yet"
+    )
+    checks = [
+        Check(name="connection", ok=True, detail=f"database {facts.database} as role {facts.role}"),
+        _look("server", f"PostgreSQL {facts.version}", lambda: require_server(facts)),
+        _look("extension", extension, lambda: require_extension(facts)),
+    ]
     try:
         with store.transaction(read_only=True) as tx:
             rows = tx.run("space_facts", {})
     except DatabaseError as exc:
-        return [*checks, _failed("vector spaces", exc)]
+        may = _look(
+            "permission",
+            f"role {facts.role} may make the tables",
+            lambda: require_schema(facts, store.schema),
+        )
+        return [*checks, may, _failed("tables", exc)]
+    tables = f"migration {known_revisions()[-1]} in schema {store.schema}"
+    checks.append(Check(name="tables", ok=True, detail=tables))
     return [*checks, *(_space(*row, index_threshold=index_threshold) for row in rows)]
 
 
-def _revision(tx: Transaction, store: Store) -> str:
-    tx.begin(_quoted(store.schema), statement_timeout_s=10, ef_search=40)
-    return database_revision(tx, store.schema)
-
-
-def _permission(facts: ServerFacts, schema: str) -> list[Check]:
-    """Whether the role may run `init`, which is of interest only while that is still to be done."""
+def _look(name: str, detail: str, require: Callable[[], None]) -> Check:
     try:
-        require_schema(facts, schema)
+        require()
     except DatabaseError as exc:
-        return [_failed("permission", exc)]
-    return [Check(name="permission", ok=True, detail=f"role {facts.role} may run `evireform init`")]
+        return _failed(name, exc)
+    return Check(name=name, ok=True, detail=detail)
+
+
+def _failed(name: str, exc: DatabaseError) -> Check:
+    return Check(name=name, ok=False, detail=exc.problem, remedy=exc.remedy)
 
 
 def _space(
@@ -214,7 +207,6 @@ def _space(
     has_partition: bool,
     vectors: int,
     has_index: bool,
-    index_valid: bool,
     *,
     index_threshold: int,
 ) -> Check:
@@ -228,10 +220,6 @@ def _space(
             detail=f"{detail}, its partition is missing",
             remedy="delete the corpus and ingest it again",
         )
-    if has_index and not index_valid:
-        return Check(
-            name=name, ok=False, detail=f"{detail}, its index is broken", remedy="REINDEX it with psql"
-        )
     if not has_index and vectors >= index_threshold and dimensions <= _HNSW_DIMENSIONS:
         return Check(
             name=name,
@@ -242,13 +230,10 @@ def _space(
     return Check(name=name, ok=True, detail=f"{detail}, {'HNSW index' if has_index else 'scanned'}")
 
 
-def _failed(name: str, exc: DatabaseError) -> Check:
-    return Check(name=name, ok=False, detail=exc.problem, remedy=exc.remedy)
-
-
 def _version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A name as a statement spells it."""
     return sql.Identifier(name).as_string()

@@ -11,7 +11,7 @@ from evireform.records import InitReport
 from evireform.store import corpora
 from evireform.store.checks import (
     ServerFacts,
-    extension_refused,
+    quoted,
     require_extension,
     require_schema,
     require_server,
@@ -69,13 +69,18 @@ def init(store: Store) -> InitReport:
 
 
 def _create_extension(tx: Transaction, facts: ServerFacts, schema: str) -> None:
-    """Into ``public``, since a database has one for all; into our schema where the role may not create there."""
+    """Install pgvector in ``public``, since a database has one for all, or failing that in our schema."""
     home = "public" if facts.creates_in_public else schema
     tx.begin(search_path(home, []), statement_timeout_s=0, ef_search=EF_SEARCH)
     try:
         tx.run("create_extension", {})
     except PermissionMissing as exc:
-        raise extension_refused(facts) from exc
+        raise PermissionMissing(
+            f"role {quoted(facts.role)} may not install pgvector",
+            remedy=f"run in database {quoted(facts.database)}, as a superuser: CREATE EXTENSION vector",
+            statement=exc.statement,
+            sqlstate=exc.sqlstate,
+        ) from exc
 
 
 def _upgrade(tx: Transaction, schema: str) -> None:

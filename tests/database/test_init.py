@@ -43,6 +43,7 @@ FACTS = ServerFacts(
     available="0.8.1",
     installed="0.8.1",
     extension_schema="public",
+    uses_extension=True,
 )
 
 
@@ -216,6 +217,18 @@ def test_a_role_that_may_not_create_in_the_schema_is_told_the_statement_that_hel
     run_as_owner(empty_database_url, "CREATE SCHEMA evireform")
     remedy = refused_with_a_remedy(as_role(empty_database_url, role))
     assert remedy.startswith("GRANT CREATE, USAGE ON SCHEMA ")
+    run_as_owner(empty_database_url, remedy)
+    make(as_role(empty_database_url, role))
+
+
+def test_a_role_that_may_not_use_the_extension_is_told_the_statement_that_helps(
+    empty_database_url: str, role: str
+) -> None:
+    run_as_owner(empty_database_url, "CREATE SCHEMA evireform AUTHORIZATION {}", role)
+    run_as_owner(empty_database_url, "CREATE SCHEMA extensions")
+    run_as_owner(empty_database_url, "CREATE EXTENSION vector SCHEMA extensions")
+    remedy = refused_with_a_remedy(as_role(empty_database_url, role))
+    assert remedy.startswith('GRANT USAGE ON SCHEMA "extensions"')
     run_as_owner(empty_database_url, remedy)
     make(as_role(empty_database_url, role))
 
