@@ -194,9 +194,11 @@ FROM question_log
 WHERE corpus_id = %(corpus_id)s AND question_id = %(question_id)s;
 
 -- name: propositions_by_place
--- Proposition ids by (passage key, ordinal): how a replay finds its seeds again after a re-ingestion.
-SELECT passage.passage_key, proposition.ordinal, proposition.proposition_id
-FROM unnest(%(passage_keys)s::text[], %(ordinals)s::integer[]) AS place (passage_key, ordinal)
+-- Proposition ids by (passage key, ordinal, text): how a replay finds its seeds again after a re-ingestion.
+SELECT passage.passage_key, proposition.ordinal, proposition.body, proposition.proposition_id
+FROM unnest(%(passage_keys)s::text[], %(ordinals)s::integer[], %(bodies)s::text[])
+     AS place (passage_key, ordinal, body)
 JOIN passage ON passage.corpus_id = %(corpus_id)s AND passage.passage_key = place.passage_key
 JOIN proposition ON proposition.corpus_id = %(corpus_id)s
-     AND proposition.passage_id = passage.passage_id AND proposition.ordinal = place.ordinal;
+     AND proposition.passage_id = passage.passage_id AND proposition.ordinal = place.ordinal
+     AND proposition.body = place.body;

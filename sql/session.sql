@@ -17,8 +17,9 @@ JOIN pg_namespace AS namespace ON namespace.oid = extension.extnamespace
 WHERE extension.extname = 'vector';
 
 -- name: migration_table
--- A row when the schema has a table of migrations; the catalogue, since another schema may have one too.
-SELECT 1
+-- A row when the schema has a table of migrations, and whether the role may use the schema: one that it may
+-- not use is passed over in the search path.
+SELECT has_schema_privilege(pg_namespace.oid, 'USAGE')
 FROM pg_class
 JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
 WHERE pg_namespace.nspname = %(schema)s AND pg_class.relname = 'alembic_version';

@@ -60,8 +60,9 @@ def observe(
         store.transaction(read_only=True, ef_search=settings.ef_search or None, exact=settings.exact) as tx,
     ):
         lists, repeated = searching.candidates(
-            tx, space, vectors, limit=settings.candidates, with_entities=language.wants_entities
-        )
+            tx, space, vectors,
+            limit=settings.candidates, with_entities=language.wants_entities, titles=corpus.titles,
+        )  # fmt: skip
         clock.tally(tx)
     notes = ("candidates: the index brought too few, so the exact scan was run",) if repeated else ()
     too_long = set(encoder.truncated(questions))
@@ -70,7 +71,7 @@ def observe(
             _select(
                 question,
                 vectors[row],
-                tuple(found),
+                tuple(found) if question.strip() else (),
                 language,
                 settings,
                 notes,
@@ -104,7 +105,7 @@ def _select(
         calls = selection.calls
         if selection.degraded:
             degraded += (f"selection: {selection.degraded}",)
-        elif not set(chosen) & {p for p in selection.positions if isinstance(p, int)}:
+        elif not set(chosen) & {p for p in selection.positions if type(p) is int}:
             degraded += ("selection: nothing valid was selected; the best candidate stands alone",)
     return Observation(
         question=question,

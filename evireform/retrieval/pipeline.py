@@ -18,6 +18,7 @@ from evireform.retrieval.scoring import Scored, Seeded, score
 from evireform.settings import SearchSettings
 from evireform.store import corpora, searching, writing
 from evireform.store.connection import Store
+from evireform.wellformed import well_formed
 
 BATCH = 32
 """Questions that share one pass of statements; what a search holds in memory grows with it."""
@@ -142,10 +143,14 @@ def _ranking(
     if result.vanished:
         degraded += (f"seeds: {result.vanished} were deleted between selection and ranking",)
     reason = ""
-    if not o.candidates:
+    if not o.question.strip():
+        reason = "the question is empty"
+    elif not o.candidates:
         reason = "no proposition of the corpus has positive similarity to the question"
-    elif not result.passages:
+    elif not result.seeds:
         reason = "every selected proposition was deleted meanwhile"
+    elif not result.passages:
+        reason = "no passage has a score above zero"
     return Ranking(
         question=o.question,
         method=method,
@@ -208,7 +213,7 @@ def _entry(corpus: CorpusRow, ranking: Ranking, settings: SearchSettings) -> dic
     return {
         "corpus_id": corpus.corpus_id,
         "tenant_id": corpus.tenant_id,
-        "question": ranking.question.replace("\0", "\ufffd"),
+        "question": _kept(ranking.question),
         "method": ranking.method,
         "settings": asdict(settings),
         "candidates": [
@@ -218,7 +223,7 @@ def _entry(corpus: CorpusRow, ranking: Ranking, settings: SearchSettings) -> dic
         "selected": [{**places[i], "similarity": similarity[i]} for i in ranking.selected if i in places],
         "residual_queries": [
             {
-                "text": query.text,
+                "text": _kept(query.text),
                 "hits": [{**places[i], "similarity": u} for i, u in query.hits if i in places],
             }
             for query in ranking.residual_queries
@@ -232,6 +237,11 @@ def _entry(corpus: CorpusRow, ranking: Ranking, settings: SearchSettings) -> dic
             }
             for passage in ranking.passages
         ],
-        "degraded": list(ranking.degraded),
+        "degraded": [_kept(reason) for reason in ranking.degraded],
         "seconds": sum(ranking.cost.stage_s.values()),
     }
+
+
+def _kept(text: str) -> str:
+    """Text from outside as the log can hold it: what it cannot stands as U+FFFD."""
+    return well_formed(text.replace("\0", "\ufffd"))

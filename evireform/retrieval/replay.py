@@ -63,9 +63,11 @@ def replay(store: Store, corpus_name: str, log_id: int) -> Replay:
     )
 
 
-def _place(seed: dict[str, Any]) -> tuple[str, int]:
-    return seed["passage_key"], seed["ordinal"]
+def _place(seed: dict[str, Any]) -> tuple[str, int, str]:
+    return seed["passage_key"], seed["ordinal"], seed["text"]
 
 
-def _known(part: Sequence[dict[str, Any]], ids: dict[tuple[str, int], int]) -> tuple[tuple[int, float], ...]:
+def _known(
+    part: Sequence[dict[str, Any]], ids: dict[tuple[str, int, str], int]
+) -> tuple[tuple[int, float], ...]:
     return tuple((ids[_place(seed)], seed["similarity"]) for seed in part if _place(seed) in ids)

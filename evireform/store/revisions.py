@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from evireform.errors import SchemaMissing, SchemaTooNew
+from evireform.errors import PermissionMissing, SchemaMissing, SchemaTooNew
 from evireform.store.statements import resource_dir
 
 if TYPE_CHECKING:
@@ -27,8 +27,14 @@ def database_revision(tx: Transaction, schema: str) -> str:
     Raises:
         PermissionMissing: the role may not read them.
     """
-    if not tx.run("migration_table", {"schema": schema}):
+    found = tx.run("migration_table", {"schema": schema})
+    if not found:
         return ""
+    if not found[0][0]:
+        raise PermissionMissing(
+            f"the database role may not use schema {schema!r}",
+            remedy="ask the owner of the database, or connect as another role",
+        )
     rows = tx.run("migration", {})
     return str(rows[0][0]) if rows else ""
 

@@ -137,6 +137,7 @@ def candidates(
     *,
     limit: int,
     with_entities: bool,
+    titles: Titles,
 ) -> tuple[list[list[Candidate]], bool]:
     """The nearest propositions of each question with positive similarity, and whether a scan was repeated."""
     found = nearest(
@@ -155,7 +156,7 @@ def candidates(
                 similarity=row[2],
                 passage_id=row[3],
                 passage_key=row[4],
-                title=row[5],
+                title=row[5] if titles == "on" else "",
                 ordinal=row[6],
                 text=row[7],
                 entities=tuple(row[8] or ()),
@@ -325,15 +326,16 @@ def question_log_entry(tx: Transaction, corpus_id: int, question_id: int) -> Row
 
 
 def propositions_by_place(
-    tx: Transaction, corpus_id: int, places: Sequence[tuple[str, int]]
-) -> dict[tuple[str, int], int]:
-    """Proposition ids by (passage key, ordinal)."""
+    tx: Transaction, corpus_id: int, places: Sequence[tuple[str, int, str]]
+) -> dict[tuple[str, int, str], int]:
+    """Proposition ids by (passage key, ordinal, text); one that is gone or says something else is missing."""
     rows = tx.run(
         "propositions_by_place",
         {
             "corpus_id": corpus_id,
-            "passage_keys": [key for key, _ in places],
-            "ordinals": [ordinal for _, ordinal in places],
+            "passage_keys": [key for key, _, _ in places],
+            "ordinals": [ordinal for _, ordinal, _ in places],
+            "bodies": [text for _, _, text in places],
         },
     )
-    return {(row[0], row[1]): row[2] for row in rows}
+    return {(row[0], row[1], row[2]): row[3] for row in rows}

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from evireform.records import ModelCall, Passage, PassageState
 from evireform.store.vectors import as_copy
+from evireform.wellformed import well_formed
 
 if TYPE_CHECKING:
     from evireform.records import CorpusRow, SpaceRow
@@ -201,7 +202,7 @@ def insert_model_calls(
             "tokens_out": [call.tokens_out for _, call in calls],
             "latencies_s": [call.latency_s for _, call in calls],
             "attempts": [call.attempts for _, call in calls],
-            "errors": [call.error for _, call in calls],
+            "errors": [well_formed(call.error.replace("\0", "\ufffd")) for _, call in calls],
         },
     )
 

@@ -1,0 +1,62 @@
+"""The command line. Heavy modules are imported inside the commands, so that ``--help`` answers at once."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from evireform.cli import commands
+from evireform.cli.demo import demo
+from evireform.cli.doctor import doctor
+from evireform.cli.psql import psql
+from evireform.cli.session import BROKEN_PIPE, INTERRUPTED, close_stdout
+from evireform.version import __version__
+
+app = typer.Typer(
+    name="evireform",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Multi-hop passage retrieval in PostgreSQL. Begin with `evireform demo`.",
+)
+for command in (
+    commands.init,
+    commands.ingest,
+    commands.search,
+    commands.delete,
+    commands.status,
+    commands.evaluate,
+    doctor,
+    demo,
+):
+    app.command()(command)
+app.command(context_settings={"ignore_unknown_options": True})(psql)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line, and end the process with its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        app(prog_name="evireform")
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        close_stdout()
+        sys.exit(BROKEN_PIPE)

@@ -1,0 +1,295 @@
+"""The commands that work on corpora: arguments in, records out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from evireform.cli.session import Session, takes_session
+from evireform.errors import InputError, UsageError
+from evireform.settings import VARIANTS
+
+Corpus = Annotated[str, typer.Option("--corpus", metavar="NAME", help="The corpus.")]
+
+
+class TitlesOption(StrEnum):
+    """Whether titles join the text."""
+
+    on = "on"
+    off = "off"
+
+
+Titles = Annotated[
+    TitlesOption | None,
+    typer.Option(
+        help="Whether titles join the text for extraction, observation and embedding; "
+        "fixed when the corpus is made.",
+        show_default="on for a new corpus",
+    ),
+]
+Extractions = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Ready-made propositions and entities (JSONL) in place of the language backend."
+    ),
+]
+
+
+@takes_session()
+def init(session: Session) -> None:
+    """Create the tables, or bring them up to date. Running it again changes nothing."""
+    from evireform.cli import render
+
+    with session.connect() as db:
+        report = db.init()
+    session.show(asdict(report), render.init_report(report))
+
+
+@takes_session()
+def ingest(
+    session: Session,
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SOURCES",
+            help="JSONL, CSV or text files, folders of text files, or - for JSONL on standard input.",
+        ),
+    ],
+    corpus: Annotated[
+        str, typer.Option("--corpus", metavar="NAME", help="The corpus; made when it is not there.")
+    ],
+    titles: Titles = None,
+    extractions: Extractions = None,
+    split: Annotated[
+        int | None,
+        typer.Option(metavar="CHARACTERS", min=1, help="Split longer texts at paragraph and sentence ends."),
+    ] = None,
+) -> None:
+    """Bring passages into a corpus: new ones are added, changed ones replaced, unchanged ones skipped.
+
+    What cannot go in is listed with file, line and reason, the rest goes in, and the exit code is 1.
+    """
+    from evireform.cli import render
+    from evireform.formats.chunking import split_passages
+    from evireform.formats.extractions import read_extractions
+    from evireform.formats.passages import read_passages
+
+    passages = read_passages(sources)
+    if split:
+        passages = split_passages(passages, max_characters=split)
+    ready = read_extractions(extractions) if extractions else None
+    with session.connect() as db:
+        target = db.corpus(corpus, create=True, titles=titles.value if titles else None)
+        session.note_language()
+        with session.progress("passages", None if split else _lines(sources)) as advance:
+            summary = target.ingest(
+                passages, extractions=ready, progress=lambda done: advance("passages", done, 0)
+            )
+    if ready:
+        summary = replace(summary, rejected=summary.rejected + ready.rejected)
+    session.show({"corpus": corpus, **asdict(summary)}, render.ingestion(summary, corpus))
+    if summary.rejected or summary.failed:
+        raise typer.Exit(1)
+
+
+def _lines(sources: Sequence[str]) -> int | None:
+    """How many passages to expect, where that is cheap to tell: the lines of JSONL files."""
+    total = 0
+    for path in map(Path, sources):
+        if path.suffix.lower() != ".jsonl" or not path.is_file():
+            return None
+        with path.open("rb") as stream:
+            total += sum(1 for line in stream if line.strip())
+    return total
+
+
+@takes_session()
+def search(
+    session: Session,
+    corpus: Corpus,
+    questions: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="QUESTION", help="Questions; - reads one a line from standard input.", show_default=False
+        ),
+    ] = None,
+    k: Annotated[int | None, typer.Option("-k", help="Passages per ranking.", show_default="5")] = None,
+    variant: Annotated[str, typer.Option(help=f"One of {', '.join(VARIANTS)}.")] = "full",
+    explain: Annotated[bool, typer.Option("--explain", help="Draw what every score is made of.")] = False,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Scan every vector instead of using the index.")
+    ] = False,
+    replay: Annotated[
+        int | None,
+        typer.Option(
+            metavar="LOG_ID",
+            help="Rank a logged search again from its logged choices, instead of asking.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Rank the passages that answer a question together."""
+    from evireform.cli import render
+    from evireform.cli.explain import explanation
+
+    if (replay is None) == (not questions):
+        raise UsageError("give questions, - to read them from standard input, or --replay with a log id")
+    if replay is not None:
+        with session.connect() as db:
+            again = db.corpus(corpus).replay(replay)
+        session.show({"corpus": corpus, "replay": asdict(again)}, render.replay(again))
+        return
+    if k is not None:
+        session.flags["search.k"] = str(k)
+    if exact:
+        session.flags["search.exact"] = "true"
+    texts: list[str] = []
+    for given in questions or ():
+        texts += _questions_of_stdin() if given == "-" else [given]
+    with session.connect() as db:
+        target = db.corpus(corpus)
+        session.note_language()
+        with session.waiting("searching"):
+            rankings = target.search_many(texts, variant=variant)
+    drawn = [explanation(ranking) if explain else render.ranking(ranking) for ranking in rankings]
+    document = {"corpus": corpus, "rankings": [asdict(ranking) for ranking in rankings]}
+    session.show(document, *drawn)
+
+
+def _questions_of_stdin() -> Iterable[str]:
+    """Questions on standard input, one a line; blank lines are none.
+
+    Raises:
+        InputError: a line is not UTF-8.
+    """
+    for number, line in enumerate(sys.stdin.buffer, start=1):
+        try:
+            text = line.decode("utf-8-sig").strip()
+        except UnicodeDecodeError as exc:
+            raise InputError(
+                f"line {number} of standard input is not UTF-8", path="-", line_number=number
+            ) from exc
+        if text:
+            yield text
+
+
+@takes_session()
+def delete(
+    session: Session,
+    corpus: Corpus,
+    keys: Annotated[
+        list[str] | None, typer.Argument(metavar="KEYS", help="Keys of passages.", show_default=False)
+    ] = None,
+    whole_corpus: Annotated[bool, typer.Option("--whole-corpus", help="Delete all of the corpus.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete passages with all that derives from them, or a whole corpus."""
+    from evireform.cli import render
+
+    if whole_corpus == bool(keys):
+        raise UsageError("give the keys of passages, or --whole-corpus")
+    with session.connect() as db:
+        if whole_corpus:
+            held = db.corpus(corpus).status()
+            passages = held.ready + held.empty + held.failed
+            if not yes:
+                _confirm(session, f"Delete corpus {corpus} with {render.counted(passages, 'passage')}?")
+            db.delete_corpus(corpus)
+            document: dict[str, Any] = {"corpus": corpus, "deleted_corpus": True, "passages": passages}
+            text = render.safe(f"deleted corpus {corpus} with {render.counted(passages, 'passage')}")
+            session.show(document, text)
+            return
+        deleted = db.corpus(corpus).delete(keys or ())
+    missing = sorted(set(keys or ()) - set(deleted))
+    document = {"corpus": corpus, "deleted": deleted, "missing": missing}
+    session.show(document, render.deletion(deleted, missing))
+
+
+def _confirm(session: Session, question: str) -> None:
+    if session.as_json or not sys.stdin.isatty():
+        raise UsageError("nobody can be asked here: give --yes to delete the whole corpus")
+    session.err.print(f"{question} \\[y/N] ", end="")
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        session.note("nothing was deleted")
+        raise typer.Exit(1)
+
+
+@takes_session()
+def status(
+    session: Session,
+    corpus: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Only this corpus, in detail.", show_default=False),
+    ] = None,
+) -> None:
+    """What the corpora hold, which models made them, and what failed."""
+    from evireform.cli import render
+
+    with session.connect() as db:
+        names = [corpus] if corpus else [row.name for row in db.corpora()]
+        found = [db.corpus(name).status() for name in names]
+    drawn = render.corpus(found[0]) if corpus else render.corpora(found)
+    session.show({"corpora": [asdict(one) for one in found]}, drawn)
+
+
+@takes_session()
+def evaluate(
+    session: Session,
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Folder with corpus.jsonl and questions.jsonl.")
+    ],
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            help=f"Comma-separated: dense, {', '.join(VARIANTS)}.",
+            show_default="dense,base,propagation,reformulation,full",
+        ),
+    ] = None,
+    corpus: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="Corpus to use.", show_default="named after folder and settings"),
+    ] = "",
+    titles: Annotated[TitlesOption, typer.Option(help="Whether titles join the text.")] = TitlesOption.on,
+    extractions: Extractions = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Where runs, qrels and measures are written.",
+            show_default="./runs/<folder>-<titles>",
+        ),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=0, help="Only the first questions; 0 takes all.")] = 0,
+) -> None:
+    """Measure Recall, Chain and Hit of several methods on a folder of passages and questions."""
+    from evireform import evaluation
+    from evireform.cli import render
+
+    if output is None:
+        made_by = "-extractions" if extractions else ""
+        output = Path("runs", f"{folder.resolve().name}{made_by}-{titles.value}")
+    session.note_language()
+    with session.connect() as db, session.progress("ingest") as advance:
+        result = evaluation.evaluate(
+            db.store,
+            folder,
+            encoder=db.encoder,
+            language=db.language,
+            settings=db.settings.search,
+            methods=[name.strip() for name in methods.split(",")] if methods else evaluation.METHODS,
+            corpus_name=corpus,
+            titles=titles.value,
+            extractions=extractions,
+            output=output,
+            limit=limit,
+            progress=advance,
+        )
+    session.show({**asdict(result), "output": str(output)}, render.evaluation(result))
+    session.note(f"runs, qrels and measures are in {output}")

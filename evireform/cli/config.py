@@ -1,0 +1,194 @@
+"""Settings from four layers: flags, environment, ``evireform.toml``, defaults; the first that speaks counts.
+
+Every setting has a key (``search.alpha``), which is its place in the file, what ``--set`` takes, and, in
+capitals, its variable (``EVIREFORM_SEARCH_ALPHA``).
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple, get_origin, get_type_hints
+
+from evireform.errors import InputError, UsageError
+from evireform.settings import EmbeddingSettings, LanguageSettings, SearchSettings, Settings
+
+FILE_NAME = "evireform.toml"
+
+_SECTIONS: dict[str, type] = {
+    "embedding": EmbeddingSettings,
+    "language": LanguageSettings,
+    "search": SearchSettings,
+}
+_PLACES = ("database_url", "home")
+"""Where the database is: not part of `Settings`, but given like them."""
+
+_LIBPQ = ("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGSERVICE")
+"""Variables that point libpq to a server."""
+
+_BOOLEANS = {"true": True, "yes": True, "on": True, "1": True}
+_BOOLEANS |= {"false": False, "no": False, "off": False, "0": False}
+_KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """A settings file that was read: where it is, and its tables."""
+
+    path: Path
+    values: Mapping[str, Any]
+
+
+class Configuration(NamedTuple):
+    """What the layers come to.
+
+    ``url`` is None for the embedded server and empty for libpq's own environment; ``home`` None is its
+    default. ``rules_by_default`` tells that no layer chose a language backend or named a model.
+    """
+
+    settings: Settings
+    url: str | None
+    home: Path | None
+    rules_by_default: bool
+
+
+@cache
+def setting_types() -> Mapping[str, type]:
+    """Key of every setting to the type of its value (``str`` for a choice)."""
+    found: dict[str, type] = {}
+    for prefix, kind in (("", Settings), *((f"{name}.", kind) for name, kind in _SECTIONS.items())):
+        hints = get_type_hints(kind)
+        for field in fields(kind):
+            if field.name not in _SECTIONS:
+                hint = hints[field.name]
+                found[prefix + field.name] = str if get_origin(hint) else hint
+    return found
+
+
+def variable(key: str) -> str:
+    """The environment variable of a setting.
+
+    >>> variable("search.alpha")
+    'EVIREFORM_SEARCH_ALPHA'
+    """
+    return "EVIREFORM_" + key.upper().replace(".", "_")
+
+
+def load_settings(
+    flags: Mapping[str, str], environ: Mapping[str, str], toml: ConfigFile | None
+) -> Configuration:
+    """Join the layers. Reads nothing but its arguments.
+
+    Args:
+        flags: Key to text, as the command line gave it; also ``database_url`` and ``home``.
+        environ: Environment variables. An empty one counts as not set, but for ``EVIREFORM_DATABASE_URL``,
+            where it leaves the server to libpq's own variables.
+        toml: The settings file, if there is one.
+
+    Raises:
+        UsageError: a key is unknown, or a value is not what it should be.
+    """
+    types = setting_types()
+    values: dict[str, Any] = dict(_file_values(toml)) if toml else {}
+    for key, kind in types.items():
+        if environ.get(variable(key)):
+            values[key] = _parsed(environ[variable(key)], kind, variable(key))
+    for key, text in flags.items():
+        if key in types:
+            values[key] = _parsed(text, types[key], key)
+        elif key not in _PLACES:
+            raise UsageError(f"there is no setting {key!r}: docs/configuration.md lists them")
+    rules_by_default = "language.backend" not in values and not values.get("language.model")
+    if "language.backend" not in values and values.get("language.model"):
+        values["language.backend"] = "openai"
+    tables: dict[str, dict[str, Any]] = {name: {} for name in ("", *_SECTIONS)}
+    for key in types.keys() & values.keys():
+        table, _, name = key.rpartition(".")
+        tables[table][name] = values[key]
+    sections = {name: kind(**tables[name]) for name, kind in _SECTIONS.items()}
+    return Configuration(
+        settings=Settings(**sections, **tables[""]),
+        url=_url(flags, environ, values),
+        home=_home(flags, environ, toml),
+        rules_by_default=rules_by_default,
+    )
+
+
+def find_file(folder: Path, given: Path | None = None) -> ConfigFile | None:
+    """The settings file that was given, else the nearest in a folder and those above it.
+
+    Raises:
+        InputError: it cannot be read, or is not TOML.
+    """
+    places = [given] if given else [above / FILE_NAME for above in (folder, *folder.parents)]
+    path = next((place for place in places if given or place.is_file()), None)
+    if path is None:
+        return None
+    shown = given or Path(os.path.relpath(path, folder))
+    try:
+        return ConfigFile(path, tomllib.loads(path.read_text(encoding="utf-8")))
+    except OSError as exc:
+        raise InputError(f"{shown} cannot be read: {exc.strerror}", path=shown) from exc
+    except ValueError as exc:  # not UTF-8, or not TOML; the latter names line and column
+        raise InputError(f"{shown} is not a TOML file: {exc}", path=shown) from exc
+
+
+def _file_values(toml: ConfigFile) -> Iterator[tuple[str, Any]]:
+    types = setting_types()
+    for name, content in toml.values.items():
+        table = content if name in _SECTIONS and isinstance(content, dict) else {name: content}
+        prefix = f"{name}." if table is content else ""
+        for key, value in table.items():
+            kind = str if not prefix and key in _PLACES else types.get(prefix + key)
+            if kind is None:
+                raise UsageError(
+                    f"{toml.path.name} has an unknown key {prefix + key!r}: docs/configuration.md lists them"
+                )
+            if kind is float and type(value) is int:
+                value = float(value)
+            if type(value) is not kind:
+                raise UsageError(f"{prefix + key} in {toml.path.name} must be {_KINDS[kind]}")
+            yield prefix + key, value
+
+
+def _parsed(text: str, kind: type, origin: str) -> Any:
+    try:
+        return _BOOLEANS[text.strip().lower()] if kind is bool else kind(text)
+    except (KeyError, ValueError):
+        raise UsageError(f"{origin} must be {_KINDS[kind]}, not {text!r}") from None
+
+
+def _url(flags: Mapping[str, str], environ: Mapping[str, str], values: Mapping[str, Any]) -> str | None:
+    """The flag for either place decides; then a URL of any layer; then libpq's own variables."""
+    if "database_url" in flags and "home" in flags:
+        raise UsageError("give either a database URL or the home of the embedded server, not both")
+    if "home" in flags:
+        return None
+    for url in (flags.get("database_url"), environ.get("EVIREFORM_DATABASE_URL"), values.get("database_url")):
+        if url is not None:
+            return _checked(url)
+    return "" if any(environ.get(name) for name in _LIBPQ) else None
+
+
+def _checked(url: str) -> str:
+    """Refuse a URL with an unescaped password: libpq would take a part of it for the host, and say it."""
+    before_query = url.partition("?")[0]
+    account, _, place = before_query.partition("://")[2].partition("@")
+    if "://" in url and ("@" in place or (place and "/" in account)):
+        raise UsageError(
+            "the database URL has an @ or / where none may be: write %40 or %2F for one in a password"
+        )
+    return url
+
+
+def _home(flags: Mapping[str, str], environ: Mapping[str, str], toml: ConfigFile | None) -> Path | None:
+    """A relative path in the file is relative to the file."""
+    if given := flags.get("home") or environ.get("EVIREFORM_HOME"):
+        return Path(given)
+    if toml and toml.values.get("home"):
+        return toml.path.parent / Path(toml.values["home"]).expanduser()
+    return None

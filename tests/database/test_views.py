@@ -1,0 +1,258 @@
+"""What people read: each view on a small corpus with known rows."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import numpy as np
+import psycopg
+import pytest
+
+from evireform.canonical import canonical
+from evireform.records import ModelCall, Passage, PassageState
+from evireform.store import corpora, writing
+from evireform.store.connection import Store
+from evireform.store.writing import PreparedPassage, PreparedProposition
+from tests.database.roles import new_role, run_as_owner
+
+TEXTS = {
+    "oslo": (
+        "Oslo is the capital of Norway. Norway borders Sweden.",
+        [((0, 30), ["Oslo", "Norway"]), ((31, 53), ["Norway", "Sweden"])],
+    ),
+    "bergen": ("Bergen lies in Norway.", [((0, 22), ["Bergen", "Norway"])]),
+}
+
+
+def prepared(
+    key: str, text: str, state: PassageState, reason: str, parts: list[PreparedProposition]
+) -> PreparedPassage:
+    return PreparedPassage(
+        passage=Passage(key=key, text=text, title=key.title()),
+        content_hash=key.encode(),
+        state=state,
+        reason=reason,
+        propositions=tuple(parts),
+        vectors=np.ones((len(parts), 2), dtype=np.float32) / np.float32(np.sqrt(2)),
+    )
+
+
+@pytest.fixture
+def wiki(store: Store) -> Store:
+    """Two ready passages with three propositions, an empty one, and one that failed."""
+    batch = [
+        prepared(
+            key,
+            text,
+            "ready",
+            "",
+            [
+                PreparedProposition(
+                    text=text[start:end],
+                    span=(start, end),
+                    mentions=tuple((form, canonical(form)) for form in forms),
+                )
+                for (start, end), forms in parts
+            ],
+        )
+        for key, (text, parts) in TEXTS.items()
+    ]
+    batch.append(prepared("blank", "---", "empty", "", []))
+    batch.append(prepared("broken", "Too long.", "failed", "timeout", []))
+    with store.transaction() as tx:
+        corpus = corpora.create_corpus(tx, "wiki", titles="off")
+        space = corpora.create_space(tx, corpus, kind="proposition", model="tiny", dimensions=2, prompts={})
+        writing.write_passages(tx, corpus, space, batch)
+    return store
+
+
+def rows(store: Store, query: str) -> list[tuple[object, ...]]:
+    with store.transaction(read_only=True) as tx:
+        return tx.driver.execute(query.encode()).fetchall()
+
+
+def test_corpus_overview(wiki: Store) -> None:
+    assert rows(
+        wiki,
+        "SELECT corpus, tenant, titles, ready, empty, failed, propositions, entities, incidence, "
+        "active_models FROM corpus_overview",
+    ) == [("wiki", "default", "off", 2, 1, 1, 3, 4, 6, ["proposition: tiny (2-d)"])]
+
+
+def test_corpus_overview_shows_a_corpus_without_passages(store: Store) -> None:
+    with store.transaction() as tx:
+        corpora.create_corpus(tx, "new", titles="on")
+    query = "SELECT corpus, ready, propositions, entities, active_models FROM corpus_overview"
+    assert rows(store, query) == [("new", 0, 0, 0, None)]
+
+
+def test_proposition_detail(wiki: Store) -> None:
+    assert rows(
+        wiki,
+        "SELECT ordinal, title, proposition, span_start, span_end, entities FROM proposition_detail "
+        "WHERE corpus = 'wiki' AND passage_key = 'oslo' ORDER BY ordinal",
+    ) == [
+        (0, "Oslo", "Oslo is the capital of Norway.", 0, 30, ["Norway", "Oslo"]),
+        (1, "Oslo", "Norway borders Sweden.", 31, 53, ["Norway", "Sweden"]),
+    ]
+
+
+def test_entity_neighbourhood(wiki: Store) -> None:
+    assert rows(
+        wiki,
+        "SELECT entity, degree, neighbour, neighbour_degree, shared_propositions FROM entity_neighbourhood "
+        "WHERE corpus = 'wiki' AND canonical = 'norway' ORDER BY neighbour",
+    ) == [("Norway", 3, "Bergen", 1, 1), ("Norway", 3, "Oslo", 1, 1), ("Norway", 3, "Sweden", 1, 1)]
+
+
+def test_ingestion_progress(wiki: Store) -> None:
+    query = "SELECT corpus, state, passages, propositions FROM ingestion_progress ORDER BY state"
+    assert rows(wiki, query) == [
+        ("wiki", "empty", 1, 0),
+        ("wiki", "failed", 1, 0),
+        ("wiki", "ready", 2, 3),
+    ]
+
+
+def test_ingestion_failures(wiki: Store) -> None:
+    query = "SELECT corpus, passage_key, reason FROM ingestion_failures"
+    assert rows(wiki, query) == [("wiki", "broken", "timeout")]
+
+
+def call(purpose: str, tokens: int | None, error: str = "") -> ModelCall:
+    return ModelCall(
+        purpose=purpose,
+        model="m-1",
+        prompt_version="1",
+        prompt_hash="",
+        tokens_in=tokens,
+        tokens_out=tokens,
+        latency_s=0.5,
+        error=error,
+    )
+
+
+def test_cost_by_day(wiki: Store) -> None:
+    calls = [
+        ("oslo", call("extract", 7)),
+        ("broken", call("extract", None, "timeout")),
+        (None, call("select", 4)),
+    ]
+    with wiki.transaction() as tx:
+        writing.insert_model_calls(tx, corpora.get_corpus(tx, "wiki"), calls)
+    found = rows(
+        wiki,
+        "SELECT corpus, model, purpose, calls, failed_calls, tokens_in, tokens_out, cost, latency_s "
+        "FROM cost_by_day WHERE day = (now() AT TIME ZONE 'UTC')::date ORDER BY purpose",
+    )
+    assert found == [
+        ("wiki", "m-1", "extract", 2, 1, 7, 7, None, 1.0),
+        ("wiki", "m-1", "select", 1, 0, 4, 4, None, 0.5),
+    ]
+
+
+def test_cost_outlives_its_corpus(wiki: Store) -> None:
+    with wiki.transaction() as tx:
+        writing.insert_model_calls(tx, corpora.get_corpus(tx, "wiki"), [("oslo", call("extract", 7))])
+        corpora.delete_corpus(tx, "wiki")
+    assert rows(wiki, "SELECT corpus, tokens_in FROM cost_by_day") == [(None, 7)]
+
+
+def test_question_explained(wiki: Store) -> None:
+    ids = {body: key for body, key in rows(wiki, "SELECT body, proposition_id FROM proposition")}
+    oslo, bergen = ids["Oslo is the capital of Norway."], ids["Bergen lies in Norway."]
+    trace = [
+        {"query": 0, "seed_id": oslo, "entity": "", "value": 0.5},
+        {"query": 2, "seed_id": bergen, "entity": "Norway", "value": 0.125},
+        {"query": 0, "seed_id": 999, "entity": "Norway", "value": 0.0625},
+    ]
+    ranking = [{"rank": 1, "passage_key": "oslo", "score": 0.6875, "trace": trace}]
+    residual = [{"text": "first?", "hits": []}, {"text": "second?", "hits": []}]
+    with wiki.transaction() as tx:
+        corpus = corpora.get_corpus(tx, "wiki")
+        tx.run(
+            "insert_question_log",
+            {
+                "corpus_id": corpus.corpus_id,
+                "tenant_id": corpus.tenant_id,
+                "question": "Which capital?",
+                "method": "full",
+                "seconds": 0.1,
+                "ranking": json.dumps(ranking),
+                "residual_queries": json.dumps(residual),
+                **dict.fromkeys(("settings", "candidates", "selected", "degraded"), "[]"),
+            },
+        )
+    assert rows(
+        wiki,
+        "SELECT question, rank, passage_key, score, value, residual_query, seed, entity "
+        "FROM question_explained ORDER BY value DESC",
+    ) == [
+        ("Which capital?", 1, "oslo", 0.6875, 0.5, None, "Oslo is the capital of Norway.", None),
+        ("Which capital?", 1, "oslo", 0.6875, 0.125, "second?", "Bergen lies in Norway.", "Norway"),
+        ("Which capital?", 1, "oslo", 0.6875, 0.0625, None, None, "Norway"),
+    ]
+
+
+def test_a_view_shows_what_the_asking_role_may_see(database_url: str) -> None:
+    with new_role(database_url) as role:
+        run_as_owner(database_url, "GRANT USAGE ON SCHEMA evireform TO {}", role)
+        run_as_owner(database_url, "GRANT SELECT ON evireform.proposition_detail TO {}", role)
+        with psycopg.connect(database_url) as connection:
+            connection.execute(f"SET ROLE {role}".encode())
+            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="permission denied for table"):
+                connection.execute("SELECT * FROM evireform.proposition_detail")
+
+
+def test_every_table_and_view_says_what_it_is_for(store: Store) -> None:
+    assert rows(
+        store,
+        "SELECT relname FROM pg_class WHERE relnamespace = 'evireform'::regnamespace "
+        "AND relkind IN ('r', 'p', 'v') AND obj_description(oid, 'pg_class') IS NULL",
+    ) == [("alembic_version",)]
+
+
+@pytest.mark.slow
+def test_t18_the_neighbourhood_of_any_entity_among_100_000_propositions_shows_in_a_second(
+    store: Store,
+) -> None:
+    with store.transaction() as tx:
+        corpus = corpora.create_corpus(tx, "large", titles="on")
+        ids = (corpus.corpus_id, corpus.tenant_id)
+        driver = tx.driver
+        driver.execute(
+            """
+            INSERT INTO passage (corpus_id, tenant_id, passage_id, passage_key, body, content_hash, state,
+                                 proposition_count)
+            SELECT %s, %s, n, 'p' || n, '', '', 'ready', 10 FROM generate_series(1, 10000) AS n""",
+            ids,
+        )
+        driver.execute(
+            """
+            INSERT INTO proposition (corpus_id, tenant_id, proposition_id, passage_id, ordinal, body)
+            SELECT %s, %s, n, n / 10 + 1, n %% 10, '' FROM generate_series(0, 99999) AS n""",
+            ids,
+        )
+        driver.execute(
+            """
+            INSERT INTO entity (corpus_id, tenant_id, entity_id, canonical)
+            SELECT %s, %s, n, 'e' || n FROM generate_series(0, 30000) AS n""",
+            ids,
+        )
+        # e0 is named by every second proposition, e1.. by three or four each.
+        driver.execute(
+            """
+            INSERT INTO incidence (corpus_id, tenant_id, proposition_id, entity_id)
+            SELECT %s, %s, n, e FROM generate_series(0, 99999) AS n
+            CROSS JOIN LATERAL (VALUES (n %% 2 * -1), (n %% 30000 + 1)) AS named (e) WHERE e >= 0""",
+            ids,
+        )
+        tx.run("analyze_corpus_tables", {})
+    query = "SELECT * FROM entity_neighbourhood WHERE corpus = 'large' AND canonical = '{}'"
+    sizes = []
+    for name in ("e0", "e5"):
+        start = time.perf_counter()
+        sizes.append(len(rows(store, query.format(name))))
+        assert time.perf_counter() - start < 1
+    assert sizes == [15_000, 1]
