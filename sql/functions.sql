@@ -64,6 +64,8 @@ BEGIN
     END IF;
     EXECUTE format('CREATE INDEX %I ON %I USING hnsw ((embedding::halfvec(%s)) halfvec_ip_ops)',
                    'ix_' || part || '_hnsw', part, d);
+    -- Without statistics the planner takes the partition for a single row, and scans it.
+    EXECUTE format('ANALYZE %I', part);
     RETURN true;
 END
 $$;

@@ -52,9 +52,7 @@ def database(server_url: str, template: str = "template0") -> Iterator[str]:
     name = sql.Identifier(f"evireform_test_{uuid.uuid4().hex[:12]}")
     with psycopg.connect(server_url, autocommit=True) as connection:
         connection.execute(
-            sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY wal_log").format(
-                name, sql.Identifier(template)
-            )
+            sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY wal_log").format(name, sql.Identifier(template))
         )
         try:
             yield make_conninfo(server_url, dbname=name.as_string().strip('"'))

@@ -209,10 +209,8 @@ def evaluation(result: Evaluation) -> Group:
     ]
     left_out = len(result.ingestion.failed) + len(result.ingestion.rejected)
     if left_out:
-        verb = "is" if left_out == 1 else "are"
-        parts.append(
-            degraded(f"{counted(left_out, 'passage')} {verb} not in the corpus (failed or rejected)")
-        )
+        passages = counted(left_out, "passage")
+        parts.append(degraded(f"{passages} not in the corpus (failed or rejected)"))
     return Group(*parts, *(note(text) for text in result.notes))
 
 

@@ -240,6 +240,10 @@ def _translated(name: str) -> Iterator[None]:
         raise
     except psycopg.Error as exc:
         raise translate(exc, name) from exc
+    except sa.exc.TimeoutError as exc:
+        raise errors.DatabaseError(
+            "every connection of the pool is in use", remedy="raise pool_size, or ask less at once"
+        ) from exc
 
 
 _MISSING = {

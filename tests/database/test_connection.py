@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import psycopg
 import pytest
@@ -253,6 +254,15 @@ def test_a_pooled_connection_that_died_is_replaced(store: Store, database_url: s
         process = ask(tx, "SELECT pg_backend_pid()")
     end_process(database_url, process)
     assert names(store) == []
+
+
+def test_a_pool_in_full_use_names_the_setting(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store.engine.pool, "_timeout", 0.1)
+    with ExitStack() as stack:
+        for _ in range(store.engine.pool.size() + 10):  # type: ignore[attr-defined]
+            stack.enter_context(store.transaction())
+        with pytest.raises(DatabaseError, match="raise pool_size"), store.transaction():
+            pass
 
 
 @pytest.mark.parametrize(

@@ -98,9 +98,9 @@ class Dense:
         self.keys = [key for key, _ in forms]
         self.texts = [text for _, text in forms]
         names = sorted(set().union(*forms.values()))
-        incidence = np.array(
-            [[float(name in named) for name in names] for named in forms.values()]
-        ).reshape(len(forms), len(names))
+        incidence = np.array([[float(name in named) for name in names] for named in forms.values()]).reshape(
+            len(forms), len(names)
+        )
         degree = incidence.sum(axis=0)
         graph = (incidence / degree) @ incidence.T if names else np.zeros((len(forms), len(forms)))
         np.fill_diagonal(graph, 0.0)
@@ -269,7 +269,9 @@ def test_the_hits_are_the_best_propositions(shared_store: Store, case: Case, lim
 
 @given(case=cases(), others=st.lists(texts(4), min_size=1, max_size=3))
 @EXAMPLES
-def test_a_batch_ranks_as_its_questions_one_by_one(shared_store: Store, case: Case, others: list[str]) -> None:
+def test_a_batch_ranks_as_its_questions_one_by_one(
+    shared_store: Store, case: Case, others: list[str]
+) -> None:
     name = next(corpus_names)
     ingest(shared_store, name, passages_of(case.script), language=case.language)
     configuration = SearchSettings(exact=True, log=False, hub_degree=2, k=3)

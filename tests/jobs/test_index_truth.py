@@ -86,7 +86,10 @@ def name() -> str:
 
 def rankings(store: Store, corpus_name: str) -> list[tuple[list[str], dict[str, float]]]:
     found = [search(store, corpus_name, question, language=language(), k=10) for question in QUESTIONS]
-    return [(keys(ranking), {key: round(value, 12) for key, value in scores(ranking).items()}) for ranking in found]
+    return [
+        (keys(ranking), {key: round(value, 12) for key, value in scores(ranking).items()})
+        for ranking in found
+    ]
 
 
 def test_the_reference_holds_something_in_every_table(shared_store: Store, reference: str) -> None:
@@ -157,7 +160,9 @@ def test_t01_four_writers_of_the_same_passages_make_the_same_index(
     shared_store: Store, reference: str, name: str
 ) -> None:
     orders = [random.Random(number).sample(PASSAGES, len(PASSAGES)) for number in range(4)]
-    in_parallel(*(lambda order=order: ingest(shared_store, name, order, language=language()) for order in orders))
+    in_parallel(
+        *(lambda order=order: ingest(shared_store, name, order, language=language()) for order in orders)
+    )
     assert differences(shared_store, name, reference) == {}
 
 
@@ -233,9 +238,9 @@ def test_t02_nothing_refers_to_a_deleted_passage(store: Store) -> None:
         "passage_entity.entity_id", "embedding.item_id",
     }  # fmt: skip
     assert set(found.values()) == {0}
-    assert rows(store, "SELECT count(*) FROM embedding JOIN vector_space USING (space_id) WHERE kind = 'passage'") == [
-        (27,)
-    ]
+    assert rows(
+        store, "SELECT count(*) FROM embedding JOIN vector_space USING (space_id) WHERE kind = 'passage'"
+    ) == [(27,)]
 
 
 def test_t02_the_audit_sees_a_dangling_row(store: Store) -> None:
@@ -356,7 +361,9 @@ def test_t06_failed_passages_and_no_others_are_retried(
     assert differences(shared_store, name, reference) == {}
 
 
-def test_t06_a_passage_whose_new_text_fails_loses_its_old_propositions(shared_store: Store, name: str) -> None:
+def test_t06_a_passage_whose_new_text_fails_loses_its_old_propositions(
+    shared_store: Store, name: str
+) -> None:
     ingest(shared_store, name, [PASSAGES[0], passage("x", size=3)], language=language())
     ingest(shared_store, name, [passage("x", 1, size=3)], language=language("x"))
     fresh = next(names)

@@ -1,0 +1,531 @@
+"""The command line, end to end on a real database: what it writes, where, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from typer.testing import CliRunner, Result
+
+from evireform.cli import app
+from tests.doubles.hash_encoder import HashEncoder
+from tests.doubles.scripted_language import ScriptedLanguage
+
+PASSAGES = [
+    {
+        "id": "fram",
+        "title": "Fram",
+        "text": "Fram is a polar ship. The hull of Fram was designed by Colin Archer.",
+    },
+    {"id": "archer", "title": "Colin Archer", "text": "Colin Archer was a naval architect born in Larvik."},
+    {"id": "gjoa", "title": "Gjøa", "text": "Gjøa sailed through the Northwest Passage."},
+]
+QUESTION = "Where was the designer of the ship Fram born?"
+UNREACHABLE = "postgresql://someone:hunter2@127.0.0.1:1/index"
+
+Command = Callable[..., Result]
+
+
+@pytest.fixture(autouse=True)
+def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty folder, and nothing of ours, libpq's or a model's in the environment."""
+    monkeypatch.chdir(tmp_path)
+    for name in os.environ:
+        if name.startswith(("EVIREFORM_", "PG", "OPENAI_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+@pytest.fixture
+def doubles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Models without a model, for the commands that run in this process."""
+    language = ScriptedLanguage(reformulate={QUESTION: ["Colin Archer born in Larvik"]})
+    monkeypatch.setattr("evireform.database.load_encoder", lambda _: HashEncoder())
+    monkeypatch.setattr("evireform.database.load_language", lambda _: language)
+
+
+@pytest.fixture
+def run(doubles: None, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Command:  # noqa: ARG001
+    """Runs a command on a database of the test's own."""
+    monkeypatch.setenv("EVIREFORM_DATABASE_URL", database_url)
+    return lambda *arguments, **more: CliRunner().invoke(app, [str(a) for a in arguments], **more)
+
+
+@pytest.fixture
+def wiki(run: Command, tmp_path: Path) -> Command:
+    """The same, with the passages in corpus ``wiki``."""
+    run("ingest", lines(tmp_path / "wiki.jsonl", PASSAGES), "--corpus", "wiki")
+    return run
+
+
+def lines(path: Path, rows: list[Any]) -> Path:
+    """A JSONL file; a row that is text stands as it is."""
+    text = "\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows)
+    path.write_text(text + "\n", encoding="utf-8")
+    return path
+
+
+def process(*arguments: str | Path, **more: Any) -> subprocess.Popen[str]:
+    """The command line as a process of its own, with the models that the package brings."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "evireform", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **more,
+    )
+
+
+def names(result: Result) -> list[str]:
+    return [corpus["name"] for corpus in json.loads(result.stdout)["corpora"]]
+
+
+# init
+
+
+def test_init_creates_the_tables_and_repeating_it_changes_nothing(
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVIREFORM_DATABASE_URL", empty_database_url)
+    first, second = (CliRunner().invoke(app, ["init", "--json"]) for _ in range(2))
+    reports = json.loads(first.stdout), json.loads(second.stdout)
+    assert reports[0]["migrated_from"] == ""
+    assert reports[1]["migrated_from"] == reports[1]["migrated_to"] == reports[0]["migrated_to"]
+
+
+def test_without_tables_a_command_says_to_run_init(
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVIREFORM_DATABASE_URL", empty_database_url)
+    result = CliRunner().invoke(app, ["status"])
+    assert result.exit_code == 1
+    assert "run `evireform init`" in result.stderr
+
+
+# ingest
+
+
+def test_ingestion_is_summed_up(run: Command, tmp_path: Path) -> None:
+    result = run("ingest", lines(tmp_path / "a.jsonl", PASSAGES), "--corpus", "wiki", "--json")
+    summary = json.loads(result.stdout)
+    assert result.exit_code == 0
+    assert [summary[name] for name in ("corpus", "added", "changed", "unchanged")] == ["wiki", 3, 0, 0]
+
+
+def test_ingesting_again_changes_nothing(wiki: Command, tmp_path: Path) -> None:
+    summary = json.loads(wiki("ingest", tmp_path / "wiki.jsonl", "--corpus", "wiki", "--json").stdout)
+    assert [summary[name] for name in ("added", "changed", "unchanged")] == [0, 0, 3]
+
+
+def test_a_bad_line_is_reported_with_its_place_and_the_rest_goes_in(run: Command, tmp_path: Path) -> None:
+    path = lines(tmp_path / "a.jsonl", [PASSAGES[0], '{"id": "broken", ', PASSAGES[1]])
+    result = run("ingest", path, "--corpus", "wiki")
+    assert result.exit_code == 1
+    assert "a.jsonl line 2" in result.stdout
+    assert "malformed JSON" in result.stdout
+    assert json.loads(run("status", "--json").stdout)["corpora"][0]["ready"] == 2
+
+
+def test_rejected_lines_are_in_the_json(run: Command, tmp_path: Path) -> None:
+    path = lines(tmp_path / "a.jsonl", [PASSAGES[0], {"id": "x", "text": " "}])
+    summary = json.loads(run("ingest", path, "--corpus", "wiki", "--json").stdout)
+    (rejected,) = summary["rejected"]
+    assert (rejected["line_number"], rejected["passage_key"]) == (2, "x")
+    assert rejected["reason"] == "text is empty"
+
+
+def test_passages_come_from_standard_input(run: Command) -> None:
+    result = run("ingest", "-", "--corpus", "wiki", "--json", input=json.dumps(PASSAGES[0]) + "\n")
+    assert json.loads(result.stdout)["added"] == 1
+
+
+def test_a_missing_file_leaves_no_corpus_behind(run: Command) -> None:
+    result = run("ingest", "absent.jsonl", "--corpus", "wiki")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "absent.jsonl does not exist" in result.stderr
+    assert names(run("status", "--json")) == []
+
+
+def test_long_texts_are_split_when_asked(run: Command, tmp_path: Path) -> None:
+    path = lines(tmp_path / "a.jsonl", PASSAGES[:1])
+    assert json.loads(run("ingest", path, "--corpus", "wiki", "--split", "30", "--json").stdout)["added"] == 3
+
+
+def test_ready_made_extractions_take_the_place_of_the_backend(run: Command, tmp_path: Path) -> None:
+    made = {"passage_id": "gjoa", "propositions": [{"text": "Gjøa is a ship.", "entities": ["Gjøa"]}]}
+    run(
+        "ingest",
+        lines(tmp_path / "a.jsonl", PASSAGES[2:]),
+        "--corpus",
+        "wiki",
+        "--extractions",
+        lines(tmp_path / "made.jsonl", [made]),
+    )
+    (ranking,) = json.loads(run("search", "Gjøa ship", "--corpus", "wiki", "--json").stdout)["rankings"]
+    assert [candidate["text"] for candidate in ranking["candidates"]] == ["Gjøa is a ship."]
+
+
+def test_what_is_wrong_in_the_extractions_is_reported_too(run: Command, tmp_path: Path) -> None:
+    result = run(
+        "ingest",
+        lines(tmp_path / "a.jsonl", PASSAGES),
+        "--corpus",
+        "wiki",
+        "--extractions",
+        lines(tmp_path / "made.jsonl", ["nonsense"]),
+    )
+    assert result.exit_code == 1
+    assert "made.jsonl line 1" in result.stdout
+
+
+def test_the_titles_of_a_corpus_cannot_be_switched(wiki: Command, tmp_path: Path) -> None:
+    result = wiki("ingest", tmp_path / "wiki.jsonl", "--corpus", "wiki", "--titles", "off")
+    assert result.exit_code == 2
+    assert "titles on, not off" in result.stderr
+
+
+def test_the_default_language_backend_is_named_once_on_standard_error(run: Command, tmp_path: Path) -> None:
+    result = run("ingest", lines(tmp_path / "a.jsonl", PASSAGES), "--corpus", "wiki")
+    assert result.stderr.count("`rules`") == 1
+    assert "rules" not in result.stdout
+
+
+def test_a_chosen_language_backend_is_not_announced(wiki: Command) -> None:
+    assert wiki("search", QUESTION, "--corpus", "wiki", "--set", "language.backend=rules").stderr == ""
+
+
+# search
+
+
+def test_t17_each_ranked_passage_carries_terms_that_sum_to_its_score(wiki: Command) -> None:
+    (ranking,) = json.loads(wiki("search", QUESTION, "--corpus", "wiki", "--json").stdout)["rankings"]
+    assert ranking["passages"]
+    for passage in ranking["passages"]:
+        assert math.fsum(term["value"] for term in passage["trace"]) == pytest.approx(
+            passage["score"], abs=1e-9
+        )
+        assert all(
+            passage["text"][slice(*proposition["span"])] == proposition["text"]
+            for proposition in passage["propositions"]
+        )
+
+
+def test_residual_queries_are_in_the_json(wiki: Command) -> None:
+    (ranking,) = json.loads(wiki("search", QUESTION, "--corpus", "wiki", "--json").stdout)["rankings"]
+    assert [query["text"] for query in ranking["residual_queries"]] == ["Colin Archer born in Larvik"]
+
+
+def test_questions_come_from_the_line_and_from_standard_input(wiki: Command) -> None:
+    result = wiki("search", "One?", "-", "Four?", "--corpus", "wiki", "--json", input="Two?\n\nThree?")
+    asked = [ranking["question"] for ranking in json.loads(result.stdout)["rankings"]]
+    assert asked == ["One?", "Two?", "Three?", "Four?"]
+
+
+def test_a_question_that_is_not_utf8_is_named(wiki: Command) -> None:
+    result = wiki("search", "-", "--corpus", "wiki", input=b"Two?\n\xff\n")
+    assert result.exit_code == 1
+    assert "line 2 of standard input is not UTF-8" in result.stderr
+
+
+def test_k_limits_the_ranking(wiki: Command) -> None:
+    (ranking,) = json.loads(wiki("search", QUESTION, "--corpus", "wiki", "-k", "1", "--json").stdout)[
+        "rankings"
+    ]
+    assert len(ranking["passages"]) == 1
+
+
+def test_a_variant_is_recorded_in_the_ranking(wiki: Command) -> None:
+    result = wiki("search", QUESTION, "--corpus", "wiki", "--variant", "base", "--json")
+    (ranking,) = json.loads(result.stdout)["rankings"]
+    assert (ranking["method"], ranking["residual_queries"]) == ("base", [])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--variant", "magic"], "no variant is called 'magic'"),
+        (["-k", "0"], "k must lie between 1 and"),
+        (["--replay", "1"], "give questions"),
+        (["--set", "search.speed=9"], "no setting 'search.speed'"),
+        (["--config", "absent.toml"], "absent.toml cannot be read"),
+    ],
+)
+def test_a_wrong_argument_is_named(wiki: Command, arguments: list[str], message: str) -> None:
+    result = wiki("search", QUESTION, "--corpus", "wiki", *arguments)
+    assert result.exit_code in (1, 2)
+    assert message in result.stderr
+    assert result.stdout == ""
+
+
+def test_the_explanation_draws_the_numbers_of_the_record(wiki: Command) -> None:
+    exact = ("search", QUESTION, "--corpus", "wiki", "--exact")
+    (ranking,) = json.loads(wiki(*exact, "--json").stdout)["rankings"]
+    tree = wiki(*exact, "--explain").stdout
+    for passage in ranking["passages"]:
+        assert f"{passage['score']:.6f} = " in tree
+        for proposition in passage["propositions"]:
+            start, end = proposition["span"]
+            assert f"{proposition['score']:.6f} [{start}–{end}] {proposition['text']}" in tree
+
+
+def test_a_logged_search_is_ranked_again(wiki: Command) -> None:
+    (ranking,) = json.loads(wiki("search", QUESTION, "--corpus", "wiki", "--json").stdout)["rankings"]
+    result = wiki("search", "--corpus", "wiki", "--replay", ranking["log_id"], "--json")
+    assert json.loads(result.stdout)["replay"]["same"] is True
+
+
+def test_an_unknown_corpus_is_a_usage_error(run: Command) -> None:
+    result = run("search", QUESTION, "--corpus", "absent", "--json")
+    error = json.loads(result.stdout)["error"]
+    assert result.exit_code == 2
+    assert (error["type"], error["name"]) == ("CorpusNotFound", "absent")
+
+
+# delete and status
+
+
+def test_deleting_says_which_keys_were_there(wiki: Command) -> None:
+    result = wiki("delete", "fram", "absent", "--corpus", "wiki", "--json")
+    assert json.loads(result.stdout) == {"corpus": "wiki", "deleted": ["fram"], "missing": ["absent"]}
+    assert json.loads(wiki("status", "--json").stdout)["corpora"][0]["ready"] == 2
+
+
+def test_a_whole_corpus_is_not_deleted_unasked(wiki: Command) -> None:
+    result = wiki("delete", "--whole-corpus", "--corpus", "wiki")
+    assert result.exit_code == 2
+    assert "--yes" in result.stderr
+    assert names(wiki("status", "--json")) == ["wiki"]
+
+
+def test_a_whole_corpus_is_deleted_with_yes(wiki: Command) -> None:
+    result = wiki("delete", "--whole-corpus", "--corpus", "wiki", "--yes")
+    assert "deleted corpus wiki with 3 passages" in result.stdout
+    assert names(wiki("status", "--json")) == []
+
+
+def test_keys_and_whole_corpus_exclude_each_other(wiki: Command) -> None:
+    assert wiki("delete", "fram", "--whole-corpus", "--corpus", "wiki", "--yes").exit_code == 2
+    assert wiki("delete", "--corpus", "wiki").exit_code == 2
+
+
+def test_status_shows_a_corpus_with_its_vector_space(wiki: Command) -> None:
+    shown = wiki("status", "--corpus", "wiki").stdout
+    assert "scripted/1" in shown
+    assert "hash-64" in shown
+
+
+# evaluate
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Path:
+    folder = tmp_path / "ships"
+    folder.mkdir()
+    lines(folder / "corpus.jsonl", PASSAGES)
+    question = {
+        "id": "q1",
+        "question": QUESTION,
+        "answers": ["Larvik"],
+        "gold_passage_ids": ["fram", "archer"],
+    }
+    lines(folder / "questions.jsonl", [question])
+    return folder
+
+
+def test_evaluation_measures_each_method_in_shares_of_one(run: Command, dataset: Path) -> None:
+    methods = json.loads(run("evaluate", dataset, "--json").stdout)["methods"]
+    assert list(methods) == ["dense", "base", "propagation", "reformulation", "full"]
+    assert methods["full"]["recall@5"] == methods["full"]["chain@20"] == 1.0
+    assert methods["full"]["recall@1"] == 0.5
+
+
+def test_evaluation_prints_percent(run: Command, dataset: Path) -> None:
+    result = run("evaluate", dataset, "--methods", "full, dense")
+    assert "ships: 1 questions, titles on" in result.stdout
+    assert "100.00" in result.stdout
+    assert "propagation" not in result.stdout
+
+
+def test_evaluation_writes_its_runs_beside_the_work(run: Command, dataset: Path, tmp_path: Path) -> None:
+    run("evaluate", dataset, "--titles", "off", "--methods", "full")
+    assert (tmp_path / "runs" / "ships-off" / "full.run").read_text().startswith("q1 Q0 ")
+
+
+def test_evaluation_writes_where_it_is_told(run: Command, dataset: Path, tmp_path: Path) -> None:
+    run("evaluate", dataset, "--output", tmp_path / "here", "--methods", "full")
+    assert (tmp_path / "here" / "evaluation.json").is_file()
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_unknown_method_is_a_usage_error(run: Command, dataset: Path) -> None:
+    assert run("evaluate", dataset, "--methods", "magic").exit_code == 2
+
+
+# doctor
+
+
+def test_a_healthy_system_has_no_problem(wiki: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    result = wiki("doctor", "--json")
+    document = json.loads(result.stdout)
+    assert result.exit_code == 0
+    assert document["ok"] is True
+    assert {"server", "extension", "tables", "embedding model", "language backend"} <= {
+        check["name"] for check in document["checks"]
+    }
+    assert "sk-secret" not in result.stdout + result.stderr
+
+
+def test_each_problem_comes_with_its_remedy(empty_database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVIREFORM_DATABASE_URL", empty_database_url)
+    arguments = ["doctor", "--json", "--set", "language.model=some-model", "--set", "embedding.model=absent"]
+    result = CliRunner().invoke(app, arguments)
+    broken = {c["name"]: c["remedy"] for c in json.loads(result.stdout)["checks"] if not c["ok"]}
+    assert result.exit_code == 1
+    assert broken["tables"] == "run `evireform init`"
+    assert "OPENAI_API_KEY" not in broken["tables"]
+    assert broken["language backend"].startswith("set it")
+    assert "leave the model empty" in broken["embedding model"]
+
+
+def test_a_server_that_cannot_be_reached_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVIREFORM_DATABASE_URL", UNREACHABLE)
+    result = CliRunner().invoke(app, ["doctor", "--json"])
+    (broken,) = [check for check in json.loads(result.stdout)["checks"] if not check["ok"]]
+    assert result.exit_code == 1
+    assert broken["name"] == "connection"
+
+
+# psql
+
+
+def test_psql_runs_on_the_schema(wiki: Command, database_url: str) -> None:  # noqa: ARG001
+    psql = process("psql", "--schema", "evireform", "-tAc", "SELECT name FROM corpus")
+    out, err = psql.communicate(timeout=60)
+    assert (out, err, psql.returncode) == ("wiki\n", "", 0)
+
+
+def test_psql_ends_with_its_own_exit_code(wiki: Command) -> None:  # noqa: ARG001
+    psql = process("psql", "-v", "ON_ERROR_STOP=1", "-c", "SELECT", "-c", "nonsense")
+    _, err = psql.communicate(timeout=60)
+    assert "syntax error" in err
+    assert psql.returncode == 1
+
+
+# errors
+
+
+@pytest.mark.parametrize("arguments", [["status"], ["status", "--json"], ["status", "--debug"], ["psql"]])
+def test_no_password_is_written_when_the_server_cannot_be_reached(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVIREFORM_DATABASE_URL", UNREACHABLE)
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 1
+    assert "no connection to the database" in result.stderr
+    assert "hunter2" not in result.stdout + result.stderr
+    assert "postgresql://" not in result.stdout + result.stderr
+
+
+def test_an_error_of_ours_has_no_traceback(run: Command) -> None:
+    assert "Traceback" not in run("status", "--corpus", "absent").stderr
+
+
+def broken(*_: object) -> None:
+    raise RuntimeError("with a secret")
+
+
+def test_an_unexpected_error_is_short_and_says_how_to_report_it(
+    run: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evireform.store.corpora.list_corpora", broken)
+    result = run("status")
+    assert result.exit_code == 1
+    assert "error: unexpected RuntimeError at test_cli.py" in result.stderr
+    assert "report" in result.stderr
+    assert "secret" not in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_debug_shows_where_an_error_came_from(run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evireform.store.corpora.list_corpora", broken)
+    result = run("status", "--debug")
+    assert "Traceback" in result.stderr
+    assert "with a secret" in result.stderr
+
+
+def test_an_unexpected_error_is_an_object_in_the_json(run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evireform.store.corpora.list_corpora", broken)
+    assert json.loads(run("status", "--json").stdout)["error"]["type"] == "RuntimeError"
+
+
+def test_an_output_that_cannot_be_written_is_named(run: Command, dataset: Path, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    result = run("evaluate", dataset, "--output", tmp_path / "taken", "--methods", "full")
+    assert result.exit_code == 1
+    assert "taken: File exists" in result.stderr
+
+
+def test_settings_come_from_the_file_in_the_folder(run: Command, tmp_path: Path) -> None:
+    (tmp_path / "evireform.toml").write_text("schema = 'elsewhere'")
+    assert "schema 'elsewhere'" in run("status").stderr
+
+
+def test_a_reader_that_leaves_ends_the_command_quietly(wiki: Command) -> None:  # noqa: ARG001
+    leaving = process("status", "--json")
+    assert leaving.stdout is not None
+    leaving.stdout.close()
+    assert leaving.stderr is not None
+    assert leaving.stderr.read() == ""
+    leaving.stderr.close()
+    leaving.wait(timeout=60)
+
+
+# with the models that the package brings
+
+
+def passages_in(url: str) -> int:
+    with psycopg.connect(url) as connection:
+        row = connection.execute("SELECT count(*) FROM evireform.passage").fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def test_ctrl_c_ends_an_ingestion_and_what_was_written_stays(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVIREFORM_DATABASE_URL", database_url)
+    ingesting = process("ingest", "-", "--corpus", "wiki", stdin=subprocess.PIPE)
+    assert ingesting.stdin is not None
+    for number in range(64):
+        ingesting.stdin.write(json.dumps({"id": number, "text": f"Ship {number} is in Oslo."}) + "\n")
+    ingesting.stdin.flush()
+    deadline = time.monotonic() + 120
+    while passages_in(database_url) < 64 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    ingesting.send_signal(signal.SIGINT)
+    _, err = ingesting.communicate(timeout=60)
+    assert ingesting.returncode == 130
+    assert err.splitlines()[-1] == "interrupted; what was written stays"
+    assert passages_in(database_url) == 64
+
+
+def test_the_demo_ranks_the_passages_that_answer_together(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVIREFORM_DATABASE_URL", database_url)
+    demo = process("demo", "--json")
+    out, _ = demo.communicate(timeout=300)
+    document = json.loads(out)
+    ranked = [passage["passage_key"] for passage in document["ranking"]["passages"]]
+    assert set(document["gold"]) <= set(ranked)
+    assert len(document["questions"]) == 19
