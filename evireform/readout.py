@@ -7,14 +7,16 @@ that name entity ``e``, stands for all of them, so that no proposition outside t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from evireform.propagation import Array, Incidence
 
 Positions = NDArray[np.int64]
+Edges = tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]]
+"""Seed rows and entity rows of an incidence, as ``nonzero`` gives them."""
 
 DECIMALS = 12
 """Scores are compared after rounding to this many decimals; what rounds to zero is not ranked."""
@@ -132,7 +134,7 @@ def survivors(scores: Array, reach: float, k: int) -> Positions | None:
 def trace_terms(
     sources: Array,
     outflows: Array,
-    incidence: Incidence,
+    edges: Edges,
     degree: Array,
     owned: NDArray[np.bool_],
     counts: Array,
@@ -149,7 +151,7 @@ def trace_terms(
     Args:
         sources: Masses by source and seed, shape ``(l, m)`` (see `seeds.mix`).
         outflows: ``x`` by source and seed, shape ``(l, m)``.
-        incidence: Seed x entity, shape ``(m, e)``.
+        edges: Seed rows and entity rows of the incidence, two arrays of shape ``(edges,)``.
         degree: Shape ``(e,)``.
         owned: Whether the passage owns each seed, shape ``(m,)``.
         counts: ``n_je`` of the passage, shape ``(e,)``.
@@ -157,15 +159,10 @@ def trace_terms(
         alpha: Share of the direct signal.
     """
     scale = 1.0 / np.sqrt(size)
-    terms: list[tuple[int, int, int, float]] = []
+    seed, entity = edges
     direct = alpha * scale * np.where(owned, sources, 0.0)
-    for source, seed in np.argwhere(direct).tolist():
-        terms.append((source, seed, -1, float(direct[source, seed])))
-    edges = sparse.coo_array(incidence)
-    for seed, entity in zip(edges.row.tolist(), edges.col.tolist(), strict=True):
-        reached = counts[entity] - owned[seed]
-        for source in np.flatnonzero(outflows[:, seed]).tolist() if reached else ():
-            value = (1.0 - alpha) * scale * outflows[source, seed] * reached / degree[entity]
-            if value:
-                terms.append((source, seed, entity, float(value)))
+    through = (1.0 - alpha) * scale * outflows[:, seed] * ((counts[entity] - owned[seed]) / degree[entity])
+    terms = [(source, row, -1, float(direct[source, row])) for source, row in np.argwhere(direct).tolist()]
+    for source, edge in np.argwhere(through).tolist():
+        terms.append((source, int(seed[edge]), int(entity[edge]), float(through[source, edge])))
     return terms

@@ -156,7 +156,9 @@ WHERE corpus_id = %(corpus_id)s AND passage_id = ANY (%(passage_ids)s::bigint[])
 
 -- name: winners
 -- The ranked passages, whole, with the propositions that earned a part of the score: the seeds, and those
--- that name an entity of a seed. One row a passage.
+-- that name an entity of a seed. One row a passage. The entities are looked up in a hash: as an array in an
+-- index condition they would be searched for one by one.
+WITH wanted AS MATERIALIZED (SELECT unnest(%(entity_ids)s::bigint[]) AS entity_id)
 SELECT passage.passage_id, passage.title, passage.body, passage.metadata, earning.propositions
 FROM passage
 CROSS JOIN LATERAL (
@@ -170,7 +172,7 @@ CROSS JOIN LATERAL (
                      FROM incidence
                      WHERE incidence.corpus_id = proposition.corpus_id
                        AND incidence.proposition_id = proposition.proposition_id
-                       AND incidence.entity_id = ANY (%(entity_ids)s::bigint[])
+                       AND incidence.entity_id IN (SELECT wanted.entity_id FROM wanted)
                      ORDER BY incidence.entity_id) AS entity_ids
     ) AS named
     WHERE proposition.corpus_id = passage.corpus_id AND proposition.passage_id = passage.passage_id

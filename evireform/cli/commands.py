@@ -91,7 +91,7 @@ def ingest(
             summary = target.ingest(
                 passages, extractions=ready, progress=lambda done: advance("passages", done, 0)
             )
-    if ready:
+    if ready is not None:
         summary = replace(summary, rejected=summary.rejected + ready.rejected)
     session.show({"corpus": corpus, **asdict(summary)}, render.ingestion(summary, corpus))
     if summary.rejected or summary.failed:

@@ -104,6 +104,7 @@ def _checked(name: str, look: Callable[[], str]) -> Check:
 
 
 def _problem(name: str, exc: EvireformError) -> Check:
-    """Our messages say what is wrong, a colon, and what to do."""
-    detail, _, remedy = str(exc).partition(": ")
+    """Our messages say what is wrong, then a semicolon or a colon, and what to do."""
+    message = str(exc)
+    detail, _, remedy = message.rpartition("; ") if "; " in message else message.partition(": ")
     return Check(name=name, ok=False, detail=detail, remedy=remedy or "see the message")

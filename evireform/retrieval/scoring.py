@@ -232,8 +232,10 @@ def _explain(tx: Transaction, corpus_id: int, frames: Sequence[_Frame], k: int) 
     )
     results = []
     for frame, rows in zip(frames, orders, strict=True):
+        edges = frame.incidence.nonzero()
+        counts = frame.counts[np.array(rows, dtype=np.int64)].toarray()
         passages = tuple(
-            _ranked(frame, row, rank, keys, winners[int(frame.passage_ids[row])])
+            _ranked(frame, row, rank, keys, winners[int(frame.passage_ids[row])], edges, counts[rank - 1])
             for rank, row in enumerate(rows, start=1)
         )
         masses = frame.sources.sum(axis=0)
@@ -254,15 +256,23 @@ def _explain(tx: Transaction, corpus_id: int, frames: Sequence[_Frame], k: int) 
     return results
 
 
-def _ranked(frame: _Frame, row: int, rank: int, keys: Mapping[int, str], winner: Winner) -> RankedPassage:
+def _ranked(
+    frame: _Frame,
+    row: int,
+    rank: int,
+    keys: Mapping[int, str],
+    winner: Winner,
+    edges: readout.Edges,
+    counts: Array,
+) -> RankedPassage:
     passage_id = int(frame.passage_ids[row])
     terms = readout.trace_terms(
         frame.sources,
         frame.outflows,
-        frame.incidence,
+        edges,
         frame.degree,
         frame.owners == passage_id,
-        frame.counts[[row]].toarray()[0],
+        counts,
         float(frame.size[row]),
         alpha=frame.alpha,
     )

@@ -61,7 +61,7 @@ class Transaction:
         Raises:
             DatabaseError: the server refused it.
         """
-        text = statement(name, dimensions=dimensions)
+        text = statement(name, dimensions=dimensions, exact=self.exact)
         with _translated(name), self.driver.cursor(binary=True) as cursor:
             cursor.execute(text.encode(), parameters)
             rows = cursor.fetchall() if cursor.description else []

@@ -30,6 +30,7 @@ PASSAGES = [
     {"id": "archer", "title": "Colin Archer", "text": "Colin Archer was a naval architect born in Larvik."},
     {"id": "gjoa", "title": "Gjøa", "text": "Gjøa sailed through the Northwest Passage."},
 ]
+ROOT = Path(__file__).resolve().parents[2]
 QUESTION = "Where was the designer of the ship Fram born?"
 UNREACHABLE = "postgresql://someone:hunter2@127.0.0.1:1/index"
 
@@ -82,6 +83,7 @@ def process(*arguments: str | Path, **more: Any) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
         **more,
     )
 
@@ -142,11 +144,6 @@ def test_rejected_lines_are_in_the_json(run: Command, tmp_path: Path) -> None:
     (rejected,) = summary["rejected"]
     assert (rejected["line_number"], rejected["passage_key"]) == (2, "x")
     assert rejected["reason"] == "text is empty"
-
-
-def test_passages_come_from_standard_input(run: Command) -> None:
-    result = run("ingest", "-", "--corpus", "wiki", "--json", input=json.dumps(PASSAGES[0]) + "\n")
-    assert json.loads(result.stdout)["added"] == 1
 
 
 def test_a_missing_file_leaves_no_corpus_behind(run: Command) -> None:
@@ -442,7 +439,7 @@ def test_an_error_of_ours_has_no_traceback(run: Command) -> None:
 
 
 def broken(*_: object) -> None:
-    raise RuntimeError("with a secret")
+    raise RuntimeError("of postgresql://host")
 
 
 def test_an_unexpected_error_is_short_and_says_how_to_report_it(
@@ -453,7 +450,7 @@ def test_an_unexpected_error_is_short_and_says_how_to_report_it(
     assert result.exit_code == 1
     assert "error: unexpected RuntimeError at test_cli.py" in result.stderr
     assert "report" in result.stderr
-    assert "secret" not in result.stderr
+    assert "postgresql" not in result.stderr
     assert "Traceback" not in result.stderr
 
 
@@ -461,7 +458,7 @@ def test_debug_shows_where_an_error_came_from(run: Command, monkeypatch: pytest.
     monkeypatch.setattr("evireform.store.corpora.list_corpora", broken)
     result = run("status", "--debug")
     assert "Traceback" in result.stderr
-    assert "with a secret" in result.stderr
+    assert "of postgresql://host" in result.stderr
 
 
 def test_an_unexpected_error_is_an_object_in_the_json(run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -500,7 +497,7 @@ def passages_in(url: str) -> int:
     return 0 if row is None else int(row[0])
 
 
-def test_ctrl_c_ends_an_ingestion_and_what_was_written_stays(
+def test_ctrl_c_ends_an_ingestion_from_standard_input_and_what_was_written_stays(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EVIREFORM_DATABASE_URL", database_url)
@@ -510,7 +507,7 @@ def test_ctrl_c_ends_an_ingestion_and_what_was_written_stays(
         ingesting.stdin.write(json.dumps({"id": number, "text": f"Ship {number} is in Oslo."}) + "\n")
     ingesting.stdin.flush()
     deadline = time.monotonic() + 120
-    while passages_in(database_url) < 64 and time.monotonic() < deadline:
+    while passages_in(database_url) < 64 and ingesting.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
     ingesting.send_signal(signal.SIGINT)
     _, err = ingesting.communicate(timeout=60)

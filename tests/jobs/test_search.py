@@ -673,7 +673,7 @@ def plan(store: Store, space: SpaceRow, *, exact: bool = False) -> str:
         "with_entities": False,
     }
     with store.transaction(read_only=True, exact=exact, ef_search=8) as tx:
-        text = statement("candidates", dimensions=2)
+        text = statement("candidates", dimensions=2, exact=tx.exact)
         return str(tx.driver.execute(f"EXPLAIN {text}".encode(), parameters).fetchall())
 
 

@@ -94,7 +94,7 @@ def test_t17_trace_terms_sum_to_the_score(graph):
         terms = readout.trace_terms(
             sources,
             outflows,
-            incidence,
+            incidence.nonzero(),
             degree,
             owner[seed_ids] == j,
             counts.toarray()[j],

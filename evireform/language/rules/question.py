@@ -4,17 +4,127 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import lru_cache
 
-_WORD = re.compile(r"\w+")
+_IDEOGRAMS = "\u3040-\u30ff\u3400-\u9fff"
+_WORD = re.compile(rf"[{_IDEOGRAMS}]|[^\W{_IDEOGRAMS}]+")
 _POSSESSIVE = re.compile(r"['’]s\b|(?<=s)['’](?=\s|$)")
 
 STOP_WORDS = frozenset(
-    """a about above after all also an and any are as at be been before being between both but by can could did do
-    does doing during each either for from had has have having he her hers him his how i if in into is it its just
-    many me more most much my no nor not of off on one only or other our out over own same she should so some such
-    than that the their them then there these they this those to too under until up us very was we were what when
-    where whether which while who whom whose why will with within without would you your""".split()
+    [
+        "a",
+        "about",
+        "above",
+        "after",
+        "all",
+        "also",
+        "an",
+        "and",
+        "any",
+        "are",
+        "as",
+        "at",
+        "be",
+        "been",
+        "before",
+        "being",
+        "between",
+        "both",
+        "but",
+        "by",
+        "can",
+        "could",
+        "did",
+        "do",
+        "does",
+        "doing",
+        "during",
+        "each",
+        "either",
+        "for",
+        "from",
+        "had",
+        "has",
+        "have",
+        "having",
+        "he",
+        "her",
+        "hers",
+        "him",
+        "his",
+        "how",
+        "i",
+        "if",
+        "in",
+        "into",
+        "is",
+        "it",
+        "its",
+        "just",
+        "many",
+        "me",
+        "more",
+        "most",
+        "much",
+        "my",
+        "no",
+        "nor",
+        "not",
+        "of",
+        "off",
+        "on",
+        "one",
+        "only",
+        "or",
+        "other",
+        "our",
+        "out",
+        "over",
+        "own",
+        "same",
+        "she",
+        "should",
+        "so",
+        "some",
+        "such",
+        "than",
+        "that",
+        "the",
+        "their",
+        "them",
+        "then",
+        "there",
+        "these",
+        "they",
+        "this",
+        "those",
+        "to",
+        "too",
+        "under",
+        "until",
+        "up",
+        "us",
+        "very",
+        "was",
+        "we",
+        "were",
+        "what",
+        "when",
+        "where",
+        "whether",
+        "which",
+        "while",
+        "who",
+        "whom",
+        "whose",
+        "why",
+        "will",
+        "with",
+        "within",
+        "without",
+        "would",
+        "you",
+        "your",
+    ]
 )
 
 # Words that ask for one relation in different words: a question says "mother", the evidence "daughter of".
@@ -57,21 +167,35 @@ for _number, _line in enumerate(_RELATED):
         _GROUPS[_word] = _GROUPS.get(_word, frozenset()) | {_number}
 
 
-@lru_cache(maxsize=4096)
 def words(text: str) -> tuple[str, ...]:
-    """Folded words without possessive endings: what names and questions are compared by.
+    """Folded words without accents and possessive endings: what names and questions are compared by.
 
-    >>> words("Lothair II's mother")
-    ('lothair', 'ii', 'mother')
+    Chinese and Japanese, which put no spaces between words, count by character.
+
+    >>> words("Lothair II's mother, Éva")
+    ('lothair', 'ii', 'mother', 'eva')
+    >>> words("東京 Tower")
+    ('東', '京', 'tower')
     """
     folded = unicodedata.normalize("NFKC", text).casefold()
-    folded = "".join(c for c in unicodedata.normalize("NFD", folded) if not unicodedata.combining(c))
-    return tuple(_WORD.findall(_POSSESSIVE.sub("", folded)))
+    decomposed = unicodedata.normalize("NFD", _POSSESSIVE.sub("", folded))
+    plain = "".join(character for character in decomposed if not unicodedata.combining(character))
+    return tuple(_WORD.findall(plain))
 
 
 def content_words(text: str) -> tuple[str, ...]:
-    """The words that are not function words."""
-    return tuple(word for word in words(text) if word not in STOP_WORDS)
+    """The words that are not function words, each once, in order."""
+    return tuple(dict.fromkeys(word for word in words(text) if word not in STOP_WORDS))
+
+
+def specific_words(question: str) -> frozenset[str]:
+    """The words of names and numbers: with a capital or a digit, other than the capital that every question has.
+
+    >>> sorted(specific_words("When did Boris reign after 1396?"))
+    ['1396', 'boris']
+    """
+    marked = (token for token in question[1:].split() if any(c.isupper() or c.isdigit() for c in token))
+    return frozenset(word for token in marked for word in words(token))
 
 
 def find(name: tuple[str, ...], text: tuple[str, ...]) -> int:

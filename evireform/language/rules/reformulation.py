@@ -2,68 +2,107 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from evireform.language.rules.extraction import topic_name
 from evireform.language.rules.question import content_words, find, related, words
 from evireform.records import ObservedPassage
 
-_WINDOW = 6
+PER_PASSAGE = 2
+
+_BEFORE = 6
+_AFTER = 3
+_SHORTEST = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Bridge:
+    """An entity that an observed passage names and the question does not, and how likely it leads on."""
+
+    entity: str
+    topic: str
+    passage_row: int
+    score: float
 
 
 def residual_queries(question: str, observed: Sequence[ObservedPassage], *, limit: int) -> tuple[str, ...]:
-    """``entity: question`` for the entities that most probably bridge to what is missing, best first."""
-    asked = words(question)
-    scored = _bridges(question, asked, observed)
+    """Queries for the passages that the observed ones point to, the likeliest first.
+
+    A query names a bridge entity and repeats the question with the entity in the place of the topic
+    it was reached from: ``Leo Fong: What nationality is the director of film Leo Fong?``. With the topic left
+    in its place a query finds the observed passage again. Recall@5 of the full method on 2Wiki /
+    HotpotQA / MuSiQue / the MuSiQue slice: no queries 93.3 / 91.0 / 67.1 / 76.6; ``entity: question``
+    94.8 / 93.4 / 70.6 / 83.2; the topic dropped 94.3 / 94.2 / 72.0 / 84.4; replaced 95.4 / 94.5 / 72.4 / 84.3.
+    """
     queries: dict[str, str] = {}
     per_passage: Counter[int] = Counter()
-    for _, entity, row in sorted(scored, key=lambda item: -item[0]):
-        if entity.casefold() in queries or per_passage[row] >= 2:
-            continue
-        per_passage[row] += 1
-        queries[entity.casefold()] = f"{entity}: {question}"
+    for bridge in sorted(bridges(question, observed), key=lambda bridge: -bridge.score):
+        key = bridge.entity.casefold()
         if len(queries) >= limit:
             break
+        if key not in queries and per_passage[bridge.passage_row] < PER_PASSAGE:
+            per_passage[bridge.passage_row] += 1
+            queries[key] = f"{bridge.entity}: {asked_of(question, bridge.topic, bridge.entity)}"
     return tuple(queries.values())
 
 
-def _bridges(
-    question: str, asked: tuple[str, ...], observed: Sequence[ObservedPassage]
-) -> list[tuple[float, str, int]]:
-    passages_naming = Counter(
-        entity for passage in observed for entity in {e for _, es in passage.propositions for e in es}
+def asked_of(question: str, topic: str, entity: str) -> str:
+    """The question with the first mention of the topic replaced by the entity; the same where there is none.
+
+    >>> asked_of("Where was the director of Blood Street (1990 film) born?", "Blood Street", "Leo Fong")
+    'Where was the director of Leo Fong born?'
+    """
+    parts = words(topic)
+    if not parts or find(parts, words(question)) < 0:
+        return question
+    mention = r"\W+".join(re.escape(part) for part in parts)
+    return re.sub(
+        rf"\b{mention}\b(?:\s*\([^)]*\))?", lambda _: entity, question, count=1, flags=re.IGNORECASE
     )
-    scored: list[tuple[float, str, int]] = []
+
+
+def bridges(question: str, observed: Sequence[ObservedPassage]) -> list[Bridge]:
+    """The entities of the selected propositions that the question does not name, in the order of the text.
+
+    An entity scores by a word near it that states a relation the question asks for (``directed by``
+    before the director), by standing in a passage that the question names, by being named in another
+    observed passage too, by having more than one word, and by standing early.
+    """
+    asked = words(question)
+    naming = Counter(
+        entity for passage in observed for entity in {e for _, names in passage.propositions for e in names}
+    )
+    found: list[Bridge] = []
     for row, passage in enumerate(observed):
         topic = topic_name(passage.title)
         topic_words = words(topic)
-        named = find(topic_words, asked) >= 0
-        ask = [word for word in content_words(question) if word not in topic_words]
+        relation = [word for word in content_words(question) if word not in topic_words]
+        is_named = find(topic_words, asked) >= 0
         entities_of = dict(passage.propositions)
         for text in passage.selected:
             text_words = words(text)
             for entity in entities_of.get(text, ()):
                 name = words(entity)
-                if (
-                    not name
-                    or find(name, asked) >= 0
-                    or entity == topic
-                    or (len(name) == 1 and len(entity) < 4)
-                ):
+                too_short = len(name) == 1 and len(entity) < _SHORTEST
+                if not name or too_short or entity == topic or find(name, asked) >= 0:
                     continue
                 place = find(name, text_words)
-                score = 2 * _nearness(ask, text_words, place, len(name)) + named
-                score += 0.7 * (passages_naming[entity] > 1) + 0.3 * (len(name) > 1)
-                scored.append((score - 0.02 * max(place, 0) - 0.1 * row, entity, row))
-    return scored
+                score = 2 * _relation_near(relation, text_words, place, len(name)) + is_named
+                score += 0.7 * (naming[entity] > 1) + 0.3 * (len(name) > 1)
+                score -= 0.02 * max(place, 0) + 0.1 * row
+                found.append(Bridge(entity, topic, row, score))
+    return found
 
 
-def _nearness(ask: list[str], text: tuple[str, ...], place: int, size: int) -> float:
+def _relation_near(relation: Sequence[str], text: tuple[str, ...], place: int, size: int) -> float:
+    """1 for a related word right before the name, less for one farther before, 0.5 for one just after, else 0."""
     if place < 0:
         return 0.0
-    for distance in range(min(_WINDOW, place)):
-        if any(related(word, text[place - 1 - distance]) for word in ask):
+    for distance in range(min(_BEFORE, place)):
+        if any(related(word, text[place - 1 - distance]) for word in relation):
             return 1 - distance / 10
-    after = text[place + size : place + size + 3]
-    return 0.5 if any(related(word, other) for word in ask for other in after) else 0.0
+    after = text[place + size : place + size + _AFTER]
+    return 0.5 if any(related(word, other) for word in relation for other in after) else 0.0

@@ -15,9 +15,7 @@ LONGEST_SENTENCE = 500
 
 _END = re.compile(r"[.!?…:;。！？؟۔।][\"'”’)\]»」』]*$")
 _CUT = re.compile(r"[;。！？؟۔।]\s*|,\s|\s")
-_NAMES = frozenset(
-    ("PERSON", "ORG", "GPE", "LOC", "FAC", "WORK_OF_ART", "EVENT", "PRODUCT", "LAW")
-)
+_NAMES = frozenset(("PERSON", "ORG", "GPE", "LOC", "FAC", "WORK_OF_ART", "EVENT", "PRODUCT", "LAW"))
 _ARTICLES = frozenset(("the", "a", "an"))
 _ENDINGS = frozenset(("'s", "’s", "'", "’"))
 _PRONOUNS = frozenset(("he", "she", "it", "they"))
@@ -168,7 +166,7 @@ def _names(doc: Doc) -> list[Name]:
 
 
 def _name(doc: Doc, start: int, end: int, *, person: bool) -> list[Name]:
-    """The name without articles, punctuation and possessive endings; none when fewer than two letters stay."""
+    """The name without articles, punctuation and possessive endings; none with fewer than two letters."""
     while start < end and (doc[start].lower_ in _ARTICLES or doc[start].is_punct or doc[start].is_space):
         start += 1
     while start < end and (doc[end - 1].lower_ in _ENDINGS or doc[end - 1].is_punct or doc[end - 1].is_space):
