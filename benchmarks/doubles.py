@@ -1,4 +1,4 @@
-"""The outside doors of a benchmark: an encoder and a language backend that only hand over what was prepared."""
+"""The outside doors of a benchmark: encoder and language backend that hand over what was prepared."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class PreparedEncoder:
 
     encode_propositions = encode_passages = encode_questions
 
-    def truncated(self, texts: Sequence[str]) -> list[int]:
+    def truncated(self, texts: Sequence[str]) -> list[int]:  # noqa: ARG002
         return []
 
 
@@ -64,10 +64,22 @@ class PreparedLanguage:
     def extract(self, passages: Sequence[Passage]) -> list[Extraction]:
         raise NotImplementedError("a prepared backend extracts nothing")
 
-    def select(self, question: str, candidates: Sequence[Candidate], *, limit: int) -> Selection:
+    def select(
+        self,
+        question: str,
+        candidates: Sequence[Candidate],  # noqa: ARG002
+        *,
+        limit: int,
+    ) -> Selection:
         return Selection(positions=self.questions[question].positions[:limit])
 
-    def reformulate(self, question: str, observed: Sequence[ObservedPassage], *, limit: int) -> Reformulation:
+    def reformulate(
+        self,
+        question: str,
+        observed: Sequence[ObservedPassage],  # noqa: ARG002
+        *,
+        limit: int,
+    ) -> Reformulation:
         return Reformulation(queries=self.questions[question].queries[:limit])
 
 

@@ -133,7 +133,7 @@ def ingest(
 def delete(store: Store, corpus_name: str, passage_keys: Sequence[str]) -> list[str]:
     """Delete passages with everything that derives from them. Returns the keys that existed."""
     deleted: list[str] = []
-    keys = sorted(set(passage_keys))
+    keys = sorted(key for key in set(passage_keys) if not key_problem(key))
     for start in range(0, len(keys), BATCH):
         with store.transaction() as tx:
             corpus = corpora.get_corpus(tx, corpus_name)
@@ -210,7 +210,7 @@ def _problem(passage: Passage, seen: set[bytes]) -> Rejected | None:
         for name, problem in (
             ("text", text_problem(passage.text)),
             ("title", text_problem(passage.title)),
-            ("metadata", json_problem(dict(passage.metadata))),
+            ("metadata", json_problem(dict(passage.metadata)) or _encoding_problem(passage.metadata)),
         ):
             if problem:
                 reason = f"the {name} {problem}"
@@ -222,6 +222,15 @@ def _problem(passage: Passage, seen: set[bytes]) -> Rejected | None:
             return None
         reason = "the key was given before in this ingestion"
     return Rejected(reason=reason, passage_key=storable(passage.key))
+
+
+def _encoding_problem(metadata: Mapping[str, object]) -> str:
+    """Why metadata that a program made up is no JSON; empty when it is."""
+    try:
+        json.dumps(dict(metadata), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        return f"is no JSON: {error}"
+    return ""
 
 
 def _open(store: Store, corpus_name: str, encoder: Encoder) -> tuple[CorpusRow, SpaceRow]:
@@ -331,6 +340,9 @@ def _write(
         if len(batch) == 1 and error.sqlstate[:2] in _ITS_OWN_FAULT:
             key = batch[0].passage.key
             tally.rejected.append(Rejected(reason=f"the database refused it: {error}", passage_key=key))
+            if error.statement != "insert_model_calls":
+                with store.transaction() as tx:
+                    writing.insert_model_calls(tx, corpus, calls)
             return
         if len(batch) == 1 or error.sqlstate[:2] not in _ITS_OWN_FAULT:
             raise

@@ -14,8 +14,18 @@ import typer
 from evireform.cli.session import Session, takes_session
 from evireform.errors import InputError, UsageError
 from evireform.settings import VARIANTS
+from evireform.wellformed import well_formed
 
-Corpus = Annotated[str, typer.Option("--corpus", metavar="NAME", help="The corpus.")]
+
+def _utf8(given: str | list[str] | None) -> str | list[str] | None:
+    """Refuse a name or key that no database can hold, before anything is opened."""
+    for text in [given] if isinstance(given, str) else given or ():
+        if well_formed(text) != text:
+            raise typer.BadParameter("it is not valid UTF-8")
+    return given
+
+
+Corpus = Annotated[str, typer.Option("--corpus", metavar="NAME", help="The corpus.", callback=_utf8)]
 
 
 class TitlesOption(StrEnum):
@@ -62,7 +72,10 @@ def ingest(
         ),
     ],
     corpus: Annotated[
-        str, typer.Option("--corpus", metavar="NAME", help="The corpus; made when it is not there.")
+        str,
+        typer.Option(
+            "--corpus", metavar="NAME", help="The corpus; made when it is not there.", callback=_utf8
+        ),
     ],
     titles: Titles = None,
     extractions: Extractions = None,
@@ -87,7 +100,8 @@ def ingest(
     with session.connect() as db:
         target = db.corpus(corpus, create=True, titles=titles.value if titles else None)
         session.note_language()
-        with session.progress("passages", None if split else _lines(sources)) as advance:
+        total = _lines(sources) if session.err.is_terminal and not split else None
+        with session.progress("passages", total) as advance:
             summary = target.ingest(
                 passages, extractions=ready, progress=lambda done: advance("passages", done, 0)
             )
@@ -184,7 +198,8 @@ def delete(
     session: Session,
     corpus: Corpus,
     keys: Annotated[
-        list[str] | None, typer.Argument(metavar="KEYS", help="Keys of passages.", show_default=False)
+        list[str] | None,
+        typer.Argument(metavar="KEYS", help="Keys of passages.", show_default=False, callback=_utf8),
     ] = None,
     whole_corpus: Annotated[bool, typer.Option("--whole-corpus", help="Delete all of the corpus.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
@@ -211,10 +226,16 @@ def delete(
     session.show(document, render.deletion(deleted, missing))
 
 
+def _is_terminal() -> bool:
+    return sys.stdin.isatty()
+
+
 def _confirm(session: Session, question: str) -> None:
-    if session.as_json or not sys.stdin.isatty():
+    from evireform.cli import render
+
+    if session.as_json or not _is_terminal():
         raise UsageError("nobody can be asked here: give --yes to delete the whole corpus")
-    session.err.print(f"{question} \\[y/N] ", end="")
+    session.err.print(render.safe(f"{question} [y/N]"), end=" ")
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         session.note("nothing was deleted")
         raise typer.Exit(1)
@@ -225,7 +246,7 @@ def status(
     session: Session,
     corpus: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Only this corpus, in detail.", show_default=False),
+        typer.Option(metavar="NAME", help="Only this corpus, in detail.", show_default=False, callback=_utf8),
     ] = None,
 ) -> None:
     """What the corpora hold, which models made them, and what failed."""
@@ -254,7 +275,12 @@ def evaluate(
     ] = None,
     corpus: Annotated[
         str,
-        typer.Option(metavar="NAME", help="Corpus to use.", show_default="named after folder and settings"),
+        typer.Option(
+            metavar="NAME",
+            help="Corpus to use.",
+            show_default="named after folder and settings",
+            callback=_utf8,
+        ),
     ] = "",
     titles: Annotated[TitlesOption, typer.Option(help="Whether titles join the text.")] = TitlesOption.on,
     extractions: Extractions = None,

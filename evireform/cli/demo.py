@@ -16,7 +16,7 @@ CORPUS = "sample"
 @takes_session()
 def demo(
     session: Session,
-    number: Annotated[int, typer.Argument(help="Which of the sample questions to ask.")] = 1,
+    number: Annotated[int, typer.Argument(help="Which of the sample questions to ask.")] = 5,
 ) -> None:
     """Ingest the sample corpus, ask what no single passage answers, and show why it ranks so."""
     from rich.text import Text

@@ -98,11 +98,9 @@ def _installed() -> Path:
 def _run(command: list[str], environment: Mapping[str, str]) -> int:
     """Its exit code. Ctrl-C is psql's business while it runs."""
     sys.stdout.flush()
+    process = subprocess.Popen(command, env=environment)
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        process = subprocess.Popen(
-            command, env=environment, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
-        )
         code = process.wait()
     finally:
         signal.signal(signal.SIGINT, before)

@@ -308,4 +308,4 @@ def _settle(tx: Transaction, corpus_id: int, differences: Mapping[int, int]) -> 
 
 
 def _json(value: Mapping[str, Any]) -> str:
-    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return json.dumps(value, ensure_ascii=False)

@@ -310,6 +310,23 @@ def test_a_whole_corpus_is_deleted_with_yes(wiki: Command) -> None:
     assert names(wiki("status", "--json")) == []
 
 
+@pytest.mark.parametrize("arguments", [["k\udcff", "--corpus", "wiki"], ["k", "--corpus", "wiki\udcff"]])
+def test_a_key_or_name_that_is_not_utf8_is_refused(wiki: Command, arguments: list[str]) -> None:
+    result = wiki("delete", *arguments)
+    assert result.exit_code == 2
+    assert "not valid UTF-8" in result.stderr
+
+
+def test_on_a_terminal_the_answer_decides(wiki: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evireform.cli.commands._is_terminal", lambda: True)
+    delete = ("delete", "--whole-corpus", "--corpus", "wiki")
+    refused = wiki(*delete, input="\n")
+    assert "Delete corpus wiki with 3 passages? [y/N]" in refused.stderr
+    assert (refused.exit_code, names(wiki("status", "--json"))) == (1, ["wiki"])
+    assert wiki(*delete, input="y\n").exit_code == 0
+    assert names(wiki("status", "--json")) == []
+
+
 def test_keys_and_whole_corpus_exclude_each_other(wiki: Command) -> None:
     assert wiki("delete", "fram", "--whole-corpus", "--corpus", "wiki", "--yes").exit_code == 2
     assert wiki("delete", "--corpus", "wiki").exit_code == 2

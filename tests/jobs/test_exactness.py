@@ -1,4 +1,4 @@
-"""The online path against the dense definition: the graph written out in full, from nothing but the script."""
+"""The online path against the dense definition: the whole graph, from nothing but the script."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def read(store: Store, name: str, case: Case, ranking: Ranking, configuration: S
 
 
 def check_ranking(ranking: Ranking, expected: dict[str, float], k: int) -> None:
-    """The passages, their order and their scores; scores that differ by less than 1e-12 may stand either way."""
+    """Passages, order and scores; passages whose scores differ by less than 1e-12 may stand either way."""
     found = ranking.passages
     assert [p.rank for p in found] == list(range(1, len(found) + 1))
     for passage in found:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 
@@ -299,8 +299,8 @@ def test_t04_a_deleted_corpus_leaves_nothing(store: Store) -> None:
 
 
 @pytest.fixture
-def two_texts() -> Iterator[tuple[list[Passage], list[Passage]]]:
-    yield [Passage(key="old", text="Ada met Bob.")], [Passage(key="new", text="Ada met Carl.")]
+def two_texts() -> tuple[list[Passage], list[Passage]]:
+    return [Passage(key="old", text="Ada met Bob.")], [Passage(key="new", text="Ada met Carl.")]
 
 
 def test_t04_a_corpus_of_the_same_name_starts_anew(
@@ -420,8 +420,11 @@ def test_t02_after_any_history_the_index_equals_a_fresh_build(
 def test_a_deletion_that_is_rolled_back_changes_nothing(store: Store) -> None:
     ingest(store, "c", PASSAGES, language=language())
     before = versions(store)
-    with pytest.raises(ZeroDivisionError), store.transaction() as tx:
-        corpus = corpora.get_corpus(tx, "c")
-        delete_passages(tx, corpus.corpus_id, ["p01"])
-        raise ZeroDivisionError
+
+    def fail() -> None:
+        with store.transaction() as tx:
+            delete_passages(tx, corpora.get_corpus(tx, "c").corpus_id, ["p01"])
+            raise ZeroDivisionError
+
+    pytest.raises(ZeroDivisionError, fail)
     assert versions(store) == before

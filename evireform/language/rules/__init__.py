@@ -36,19 +36,25 @@ class RulesLanguage:
     wants_entities = False
 
     def extract(self, passages: Sequence[Passage]) -> list[Extraction]:
-        """Sentences as propositions, with the names in them.
+        """Sentences as propositions, with the names in them, each passage on its own.
+
+        A passage whose text is not well-formed Unicode (a lone surrogate) comes back with an error.
 
         Raises:
             ModelUnavailable: spaCy or its English pipeline is not installed.
         """
-        extractions: list[Extraction] = []
-        for passage in passages:
-            sentences = [s for offset, doc in parse(passage.text) for s in sentences_of(doc, offset)]
-            extractions.append(Extraction(propositions=propositions(passage.text, sentences, passage.title)))
-        return extractions
+        return [_extract(passage) for passage in passages]
 
     def select(self, question: str, candidates: Sequence[Candidate], *, limit: int) -> Selection:
         return Selection(positions=choose(question, candidates)[:limit])
 
     def reformulate(self, question: str, observed: Sequence[ObservedPassage], *, limit: int) -> Reformulation:
         return Reformulation(queries=residual_queries(question, observed, limit=limit))
+
+
+def _extract(passage: Passage) -> Extraction:
+    try:
+        sentences = [s for offset, doc in parse(passage.text) for s in sentences_of(doc, offset)]
+    except UnicodeEncodeError as exc:
+        return Extraction(error=f"the text is not well-formed Unicode: {exc.reason}")
+    return Extraction(propositions=propositions(passage.text, sentences, passage.title))

@@ -52,7 +52,7 @@ def parse(text: str) -> Iterator[tuple[int, Doc]]:
 
 
 def slices(text: str, longest: int) -> list[tuple[int, int]]:
-    """Ranges that cover the text, each at most ``longest`` characters, cut after a sentence mark or at a space.
+    """Ranges that cover the text, none above ``longest`` characters, cut at sentence marks or spaces.
 
     >>> slices("One. Two. Three.", 11)
     [(0, 10), (10, 16)]

@@ -9,123 +9,15 @@ _IDEOGRAMS = "\u3040-\u30ff\u3400-\u9fff"
 _WORD = re.compile(rf"[{_IDEOGRAMS}]|[^\W{_IDEOGRAMS}]+")
 _POSSESSIVE = re.compile(r"['’]s\b|(?<=s)['’](?=\s|$)")
 
-STOP_WORDS = frozenset(
-    [
-        "a",
-        "about",
-        "above",
-        "after",
-        "all",
-        "also",
-        "an",
-        "and",
-        "any",
-        "are",
-        "as",
-        "at",
-        "be",
-        "been",
-        "before",
-        "being",
-        "between",
-        "both",
-        "but",
-        "by",
-        "can",
-        "could",
-        "did",
-        "do",
-        "does",
-        "doing",
-        "during",
-        "each",
-        "either",
-        "for",
-        "from",
-        "had",
-        "has",
-        "have",
-        "having",
-        "he",
-        "her",
-        "hers",
-        "him",
-        "his",
-        "how",
-        "i",
-        "if",
-        "in",
-        "into",
-        "is",
-        "it",
-        "its",
-        "just",
-        "many",
-        "me",
-        "more",
-        "most",
-        "much",
-        "my",
-        "no",
-        "nor",
-        "not",
-        "of",
-        "off",
-        "on",
-        "one",
-        "only",
-        "or",
-        "other",
-        "our",
-        "out",
-        "over",
-        "own",
-        "same",
-        "she",
-        "should",
-        "so",
-        "some",
-        "such",
-        "than",
-        "that",
-        "the",
-        "their",
-        "them",
-        "then",
-        "there",
-        "these",
-        "they",
-        "this",
-        "those",
-        "to",
-        "too",
-        "under",
-        "until",
-        "up",
-        "us",
-        "very",
-        "was",
-        "we",
-        "were",
-        "what",
-        "when",
-        "where",
-        "whether",
-        "which",
-        "while",
-        "who",
-        "whom",
-        "whose",
-        "why",
-        "will",
-        "with",
-        "within",
-        "without",
-        "would",
-        "you",
-        "your",
-    ]
+_FUNCTION_WORDS = (
+    "a about above after all also an and any are as at be been before being between both but by can "
+    "could did do does doing during each either for from had has have having he her hers him his how i "
+    "if in into is it its just many me more most much my no nor not of off on one only or other our out "
+    "over own same she should so some such than that the their them then there these they this those to "
+    "too under until up us very was we were what when where whether which while who whom whose why will "
+    "with within without would you your"
 )
+STOP_WORDS = frozenset(_FUNCTION_WORDS.split())
 
 # Words that ask for one relation in different words: a question says "mother", the evidence "daughter of".
 _RELATED = (
@@ -177,6 +69,8 @@ def words(text: str) -> tuple[str, ...]:
     >>> words("東京 Tower")
     ('東', '京', 'tower')
     """
+    if text.isascii():
+        return tuple(_WORD.findall(_POSSESSIVE.sub("", text.casefold())))
     folded = unicodedata.normalize("NFKC", text).casefold()
     decomposed = unicodedata.normalize("NFD", _POSSESSIVE.sub("", folded))
     plain = "".join(character for character in decomposed if not unicodedata.combining(character))
@@ -189,7 +83,7 @@ def content_words(text: str) -> tuple[str, ...]:
 
 
 def specific_words(question: str) -> frozenset[str]:
-    """The words of names and numbers: with a capital or a digit, other than the capital that every question has.
+    """The words of names and numbers: those with a capital or a digit beyond the question's first letter.
 
     >>> sorted(specific_words("When did Boris reign after 1396?"))
     ['1396', 'boris']

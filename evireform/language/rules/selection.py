@@ -1,7 +1,7 @@
-"""Which candidates carry the signal: few, first those that the question names, then those that cover the rest.
+"""Which candidates carry the signal: those that the question names, then those that cover its other words.
 
-Recall@5 of the full method on 2Wiki / HotpotQA / MuSiQue / the MuSiQue slice, as the rules grew (bge-small int8,
-titles on, 334 to 400 and 100 questions)::
+Recall@5 of the full method on 2Wiki / HotpotQA / MuSiQue / the MuSiQue slice, as the rules grew
+(bge-small int8, titles on, 400 / 400 / 334 / 100 questions)::
 
     the three best passages, one proposition each       90.5 / 91.4 / 67.0 / 79.8
     named passages first, two propositions of each      94.8 / 90.8 / 67.5 / 79.2
@@ -32,10 +32,10 @@ _RELATION = 0.05
 def choose(question: str, candidates: Sequence[Candidate]) -> tuple[int, ...]:
     """Positions of the candidates that carry the signal, in the order of the candidates.
 
-    A passage whose topic the question names is where a route begins: two of its propositions are taken. A route
-    whose beginning the question only describes shows as words that no named passage holds: the passage with
-    the best mean of similarity and newly covered words joins. Few passages are better than many, since the
-    readout must leave places for what propagation and the residual queries find.
+    A passage whose topic the question names is where a route begins: two of its propositions are taken.
+    A route whose beginning the question only describes shows as words that no named passage holds: the
+    passage with the best sum of similarity and newly covered words joins. Few passages are better than many,
+    since the readout must leave places for what propagation and the residual queries find.
     """
     asked = words(question)
     held = [frozenset(words(candidate.title) + words(candidate.text)) for candidate in candidates]

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 LONGEST_SENTENCE = 500
 
 _END = re.compile(r"[.!?…:;。！？؟۔।][\"'”’)\]»」』]*$")
-_CUT = re.compile(r"[;。！？؟۔।]\s*|,\s|\s")
+_FULL_STOP = re.compile(r"[。！？؟۔।]+[”’」』）]*\s*")
+_CUT = re.compile(r";\s*|,\s|\s")
 _NAMES = frozenset(("PERSON", "ORG", "GPE", "LOC", "FAC", "WORK_OF_ART", "EVENT", "PRODUCT", "LAW"))
 _ARTICLES = frozenset(("the", "a", "an"))
 _ENDINGS = frozenset(("'s", "’s", "'", "’"))
@@ -66,48 +67,36 @@ def sentences_of(doc: Doc, offset: int) -> list[Sentence]:
 
     All positions are character positions in the whole text. A break of the parser counts only after a
     sentence mark and before a capital, since it breaks at abbreviations and hyphens. A sentence that is
-    too long is cut at a semicolon, a comma or a space, in this order.
+    too long is cut at a semicolon, a comma or a space, in this order; text without spaces between its
+    sentences (Chinese, Japanese) is cut at its own full stops.
     """
     text = doc.text
-    names = _names(doc)
+    names = _names(doc, offset)
     sentences: list[Sentence] = []
     for first, last in _spans(doc):
         span = doc[first:last]
-        subject = _subject(span)
-        reference = _reference(span, subject)
-        kinds = _kinds(span)
+        token = _subject(span)
+        reference = _reference(span, token, offset)
+        place = token.idx + offset if token is not None else -1
+        subject = next((name.text for name in names if name.start <= place < name.end), "")
         start, end = span.start_char, span.end_char
         while start < end:
-            cut = end if end - start <= LONGEST_SENTENCE else _cut(text, start, end)
-            lead = len(text[start:cut]) - len(text[start:cut].lstrip())
-            inside = tuple(
-                Name(n.start + offset, n.end + offset, n.text, n.person)
-                for n in names
-                if start <= n.start < cut
-            )
-            named = ""
-            if subject is not None:
-                named = next((n.text for n in names if n.start <= subject.idx < n.end), "")
-            sentences.append(
-                Sentence(
-                    start + lead + offset,
-                    start + len(text[start:cut].rstrip()) + offset,
-                    inside,
-                    named,
-                    None
-                    if reference is None
-                    else Reference(
-                        reference.start + offset, reference.end + offset, reference.noun, reference.possessive
-                    ),
-                    kinds,
+            cut = _cut(text, start, end)
+            piece = text[start:cut]
+            low, high = start + offset, cut + offset
+            if any(character.isalnum() for character in piece):
+                sentences.append(
+                    Sentence(
+                        start=low + len(piece) - len(piece.lstrip()),
+                        end=low + len(piece.rstrip()),
+                        names=tuple(name for name in names if low <= name.start < high),
+                        subject=subject,
+                        reference=reference,
+                        kinds=_kinds(span),
+                    )
                 )
-            )
-            start, subject, reference = cut, None, None
-    return [
-        s
-        for s in sentences
-        if s.start < s.end and any(c.isalnum() for c in text[s.start - offset : s.end - offset])
-    ]
+            start, subject, reference = cut, "", None
+    return sentences
 
 
 def _spans(doc: Doc) -> list[tuple[int, int]]:
@@ -130,6 +119,11 @@ def _is_break(doc: Doc, previous: tuple[int, int], sentence: Span) -> bool:
 
 
 def _cut(text: str, start: int, end: int) -> int:
+    """Where the sentence is cut, or its end: at a full stop that the parser does not know, or for length."""
+    stop = _FULL_STOP.search(text, start, end)
+    end = stop.end() if stop else end
+    if end - start <= LONGEST_SENTENCE:
+        return end
     window = text[start : min(end, start + LONGEST_SENTENCE)]
     best = max(
         (
@@ -141,14 +135,14 @@ def _cut(text: str, start: int, end: int) -> int:
     return start + best[2]
 
 
-def _names(doc: Doc) -> list[Name]:
+def _names(doc: Doc, offset: int) -> list[Name]:
     """Names in order: those of the entity recogniser, and runs of proper nouns that it misses."""
     taken = [False] * len(doc)
     names: list[Name] = []
     for entity in doc.ents:
         taken[entity.start : entity.end] = [True] * (entity.end - entity.start)
         if entity.label_ in _NAMES:
-            names += _name(doc, entity.start, entity.end, person=entity.label_ == "PERSON")
+            names += _name(doc, entity.start, entity.end, offset, person=entity.label_ == "PERSON")
     position = 0
     while position < len(doc):
         end = position
@@ -160,12 +154,12 @@ def _names(doc: Doc) -> list[Name]:
         ):
             end += 1
         if end > position and doc[position].text[0].isupper():
-            names += _name(doc, position, end, person=False)
+            names += _name(doc, position, end, offset, person=False)
         position = max(end, position + 1)
     return sorted(names, key=lambda name: name.start)
 
 
-def _name(doc: Doc, start: int, end: int, *, person: bool) -> list[Name]:
+def _name(doc: Doc, start: int, end: int, offset: int, *, person: bool) -> list[Name]:
     """The name without articles, punctuation and possessive endings; none with fewer than two letters."""
     while start < end and (doc[start].lower_ in _ARTICLES or doc[start].is_punct or doc[start].is_space):
         start += 1
@@ -174,7 +168,8 @@ def _name(doc: Doc, start: int, end: int, *, person: bool) -> list[Name]:
     text = " ".join(doc[start:end].text.split())
     if sum(character.isalpha() for character in text) < 2 or not canonical(text):
         return []
-    return [Name(doc[start].idx, doc[end - 1].idx + len(doc[end - 1].text), text, person)]
+    last = doc[end - 1]
+    return [Name(doc[start].idx + offset, last.idx + len(last.text) + offset, text, person)]
 
 
 def _subject(span: Span) -> Token | None:
@@ -187,17 +182,15 @@ def _kinds(span: Span) -> frozenset[str]:
     return frozenset(token.lower_ for token in heads)
 
 
-def _reference(span: Span, subject: Token | None) -> Reference | None:
-    first = span[0]
-    if (
-        first.lower_ == "the"
-        and len(span) > 2
-        and span[1].pos_ == "NOUN"
-        and span[2].pos_ not in ("NOUN", "PROPN")
-    ):
-        return Reference(first.idx, span[1].idx + len(span[1].text), span[1].lower_, possessive=False)
+def _reference(span: Span, subject: Token | None, offset: int) -> Reference | None:
+    first, start = span[0], span[0].idx + offset
+    described = first.lower_ == "the" and len(span) > 2 and span[1].pos_ == "NOUN"
+    if described and span[2].pos_ not in ("NOUN", "PROPN"):
+        end = span[1].idx + len(span[1].text) + offset
+        return Reference(start, end, noun=span[1].lower_, possessive=False)
     if first.lower_ in _POSSESSIVES and first.dep_ == "poss":
-        return Reference(first.idx, first.idx + len(first.text), "", possessive=True)
+        return Reference(start, start + len(first.text), noun="", possessive=True)
     if subject is not None and subject.lower_ in _PRONOUNS and subject.i - span.start <= _LATEST_SUBJECT:
-        return Reference(subject.idx, subject.idx + len(subject.text), "", possessive=False)
+        start = subject.idx + offset
+        return Reference(start, start + len(subject.text), noun="", possessive=False)
     return None
