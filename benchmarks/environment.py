@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from importlib import import_module
 from pathlib import Path
 
 _SLOW = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
@@ -43,9 +44,12 @@ def require(module: str) -> None:
 def linear_algebra() -> str:
     """Library, version, kernel and threads that numpy multiplies matrices with."""
     import numpy as np
-    from threadpoolctl import threadpool_info
 
     np.ones((2, 2)) @ np.ones((2, 2))
+    try:
+        threadpool_info = import_module("threadpoolctl").threadpool_info
+    except ModuleNotFoundError:
+        return "linear algebra unknown (threadpoolctl is not installed)"
     found = [
         f"{pool['internal_api']} {pool['version']}, kernel {pool.get('architecture', 'unknown')}, "
         f"{pool['num_threads']} thread{'s' if pool['num_threads'] != 1 else ''}"

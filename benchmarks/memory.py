@@ -70,8 +70,8 @@ class MemoryIndex:
         )
         self.transposed = self.incidence.T.tocsr()
         self.degree = np.bincount(column, minlength=len(entity_ids)).astype(np.float64)
-        self.weight = self.incidence @ ((self.degree - 1.0) / self.degree)
-        self.loop = self.incidence @ (1.0 / self.degree)
+        self.weight = np.asarray(self.incidence @ ((self.degree - 1.0) / self.degree))
+        self.loop = np.asarray(self.incidence @ (1.0 / self.degree))
 
     @property
     def vectors(self) -> Vectors:

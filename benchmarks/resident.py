@@ -1,6 +1,6 @@
 """A fresh process that only searches, and says how much memory it took at most.
 
-``python -m benchmarks.resident HOME CORPUS FILE`` reads prepared questions (a pickle of our own) from the file and
+``python -m benchmarks.resident HOME CORPUS FILE`` reads prepared questions (our own pickle) from the file and
 prints two numbers of bytes as JSON: after the first search, and after all of them.
 """
 

@@ -8,9 +8,9 @@ pairs (0.41) and of nearest neighbours (0.80), the local intrinsic dimension (ab
 recall of HNSW at 100,000 vectors are those of bge-small-en-v1.5 on propositions of Wikipedia. Without the
 nested groups, or with a flatter spectrum, HNSW finds much less than it does in real vectors.
 
-Entities. Ranks are drawn with probability proportional to ``1 / (rank + 2.7)`` (Mandelbrot's form of Zipf's law).
-A passage draws a pool of eight, each of its propositions names one to five of them (three on average), so
-that propositions of a passage share entities, and the first ranks are hubs.
+Entities. Ranks are drawn with probability proportional to ``1 / (rank + 2.7)`` (Mandelbrot's form of Zipf's
+law). A passage draws a pool of eight, each of its propositions names one to five of them (three on average),
+so that propositions of a passage share entities, and the first ranks are hubs.
 
 Everything follows from the seed and the number of propositions.
 """
@@ -138,8 +138,8 @@ class SyntheticCorpus:
 def questions(vectors: Vectors, count: int, *, seed: int = 1) -> list[PreparedQuestion]:
     """Questions about pairs of propositions, each with three residual queries near other propositions.
 
-    A question points between two propositions, nearer to the first, and away from both by noise. The five best
-    candidates are selected.
+    A question points between two propositions, nearer to the first, and away from both by noise. The five
+    best candidates are selected.
 
     Args:
         vectors: Of all propositions, shape ``(n, d)``.
@@ -197,7 +197,8 @@ def _copy_rows(tx: Transaction, row: CorpusRow, corpus: SyntheticCorpus) -> None
     key = f"{row.corpus_id}\t{row.tenant_id}"
     _copy(
         tx,
-        "passage (corpus_id, tenant_id, passage_id, passage_key, body, content_hash, state, proposition_count)",
+        "passage (corpus_id, tenant_id, passage_id, passage_key, body, content_hash, state,"
+        " proposition_count)",
         (
             f"{key}\t{j + 1}\tp{j:08d}\t{' '.join(bodies[starts[j] : starts[j + 1]])}\t\\\\x00\tready\t{size}"
             for j, size in enumerate(sizes.tolist())
@@ -310,14 +311,16 @@ _DERIVED = {
     "entity_form": """
         WITH derived AS (SELECT entity_id, form, count(*) AS mention_count
                          FROM mention WHERE corpus_id = %(c)s GROUP BY 1, 2),
-             stored AS (SELECT entity_id, form, mention_count::bigint FROM entity_form WHERE corpus_id = %(c)s)
+             stored AS (SELECT entity_id, form, mention_count::bigint
+                        FROM entity_form WHERE corpus_id = %(c)s)
         SELECT (SELECT count(*) FROM (TABLE derived EXCEPT TABLE stored) AS missing)
              + (SELECT count(*) FROM (TABLE stored EXCEPT TABLE derived) AS wrong)""",
     "passage": """
         SELECT count(*) FROM passage
         WHERE corpus_id = %(c)s AND proposition_count <> (
             SELECT count(*) FROM proposition
-            WHERE proposition.corpus_id = passage.corpus_id AND proposition.passage_id = passage.passage_id)""",
+            WHERE proposition.corpus_id = passage.corpus_id
+              AND proposition.passage_id = passage.passage_id)""",
     "embedding": """
         SELECT count(*) FROM (SELECT item_id FROM embedding WHERE corpus_id = %(c)s) AS stored
         FULL JOIN (SELECT proposition_id FROM proposition WHERE corpus_id = %(c)s) AS proposition
@@ -329,11 +332,13 @@ _DERIVED = {
 
 def _gaussian(random: np.random.Generator, rows: int) -> Vectors:
     """Directions of about norm 1, the variance of axis ``i`` falling like ``1 / (i + 1)``."""
-    return random.standard_normal((rows, DIMENSIONS), dtype=np.float32) * _SPREAD
+    drawn: Vectors = random.standard_normal((rows, DIMENSIONS), dtype=np.float32)
+    drawn *= _SPREAD
+    return drawn
 
 
 def _normalised(vectors: Vectors) -> Vectors:
-    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), dtype=np.float32)
 
 
 _VARIANCE = 1.0 / (np.arange(DIMENSIONS) + 1.0)
