@@ -185,12 +185,14 @@ def _run_variants(
             encoder=encoder, language=language, settings=observing, clock=clock,
         )  # fmt: skip
         for name, configuration in configurations.items():
+            # What went wrong in a step that this variant does not take is no fault of its ranking.
+            skipped = ("observation: ", "reformulation: ") if configuration.reformulate == "off" else ()
             ranked = rank(
                 store, corpus, space, observations, settings=configuration, clock=clock, method=name
             )
             for question, ranking in zip(batch, ranked, strict=True):
                 rankings[name][question.key] = [(p.passage_key, p.score) for p in ranking.passages]
-                degraded[name] += bool(ranking.degraded)
+                degraded[name] += any(not reason.startswith(skipped) for reason in ranking.degraded)
         if progress:
             progress("search", len(batch), len(questions))
     return rankings, degraded

@@ -59,7 +59,12 @@ DECLARE
 BEGIN
     SELECT dimensions INTO STRICT d
     FROM vector_space WHERE corpus_id = p_corpus_id AND space_id = p_space_id;
-    IF d > 4000 OR to_regclass('ix_' || part || '_hnsw') IS NOT NULL THEN
+    IF d > 4000 THEN
+        RETURN false;
+    END IF;
+    -- Who comes second waits here, and then finds the index.
+    EXECUTE format('LOCK TABLE %I IN SHARE ROW EXCLUSIVE MODE', part);
+    IF to_regclass('ix_' || part || '_hnsw') IS NOT NULL THEN
         RETURN false;
     END IF;
     EXECUTE format('CREATE INDEX %I ON %I USING hnsw ((embedding::halfvec(%s)) halfvec_ip_ops)',

@@ -39,12 +39,18 @@ ORDER BY passage_key
 FOR UPDATE;
 
 -- name: insert_entities
--- Make sure that entities exist, in canonical order.
+-- Make sure that entities exist, and lock them together with those that old passages name, in canonical
+-- order. The update changes nothing, but it locks: a row that came first, or that another writer deletes
+-- meanwhile, has its turn in the same order as every other.
 INSERT INTO entity (corpus_id, tenant_id, canonical)
 SELECT %(corpus_id)s, %(tenant_id)s, given.canonical
-FROM unnest(%(canonicals)s::text[]) AS given (canonical)
-ORDER BY given.canonical COLLATE "C"
-ON CONFLICT (corpus_id, canonical) DO NOTHING;
+FROM (SELECT unnest(%(canonicals)s::text[]) COLLATE "C"
+      UNION
+      SELECT entity.canonical FROM passage_entity JOIN entity USING (corpus_id, entity_id)
+      WHERE passage_entity.corpus_id = %(corpus_id)s
+        AND passage_entity.passage_id = ANY (%(passage_ids)s::bigint[])) AS given (canonical)
+ORDER BY given.canonical
+ON CONFLICT (corpus_id, canonical) DO UPDATE SET canonical = excluded.canonical WHERE false;
 
 -- name: lock_entities
 -- Lock, in canonical order, every entity that a write touches: those it names and those it no longer names.

@@ -210,29 +210,14 @@ def insert_model_calls(
 def _claim_entities(
     tx: Transaction, corpus: CorpusRow, canonicals: set[str], old_passage_ids: Sequence[int]
 ) -> dict[str, int]:
-    """Insert what is missing and lock all. An entity that another writer deleted in between is made again."""
-    wanted = sorted(canonicals)
-    while True:
-        if wanted:
-            tx.run(
-                "insert_entities",
-                {
-                    "corpus_id": corpus.corpus_id,
-                    "tenant_id": corpus.tenant_id,
-                    "canonicals": wanted,
-                },
-            )
-        rows = tx.run(
-            "lock_entities",
-            {
-                "corpus_id": corpus.corpus_id,
-                "canonicals": wanted,
-                "passage_ids": list(old_passage_ids),
-            },
-        )
-        found = {row[1]: row[0] for row in rows}
-        if canonicals <= found.keys():
-            return found
+    """Insert what is missing, lock all in one order, and give their ids."""
+    parameters = {
+        "corpus_id": corpus.corpus_id,
+        "canonicals": sorted(canonicals),
+        "passage_ids": list(old_passage_ids),
+    }
+    tx.run("insert_entities", {**parameters, "tenant_id": corpus.tenant_id})
+    return {row[1]: row[0] for row in tx.run("lock_entities", parameters)}
 
 
 def _retract(tx: Transaction, corpus_id: int, passage_ids: Sequence[int]) -> dict[int, int]:

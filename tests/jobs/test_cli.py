@@ -518,6 +518,8 @@ def test_ctrl_c_ends_an_ingestion_from_standard_input_and_what_was_written_stays
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EVIREFORM_DATABASE_URL", database_url)
+    # Tests that a shell runs in the background ignore the signal, and so would the processes they start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     ingesting = process("ingest", "-", "--corpus", "wiki", stdin=subprocess.PIPE)
     assert ingesting.stdin is not None
     for number in range(64):

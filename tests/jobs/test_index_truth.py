@@ -16,7 +16,7 @@ from evireform import connect, ingestion
 from evireform.baselines import ensure_passage_space
 from evireform.errors import CorpusNotFound
 from evireform.records import ExtractedProposition, Extraction, Passage
-from evireform.store import corpora
+from evireform.store import corpora, spaces
 from evireform.store.connection import Store
 from evireform.store.writing import delete_passages
 from tests.doubles.hash_encoder import HashEncoder
@@ -48,7 +48,7 @@ def passage(key: str, version: int = 0, *, size: int | None = None) -> Passage:
     """A passage with up to four propositions and many names that others have too, the same each time."""
     chance = random.Random(f"{key} {version}")
     sentences = [
-        f"{chance.choice(FORMS)} {chance.choice(VERBS)} {chance.choice(FORMS)} in {chance.randrange(1800, 1850)}."
+        f"{chance.choice(FORMS)} {chance.choice(VERBS)} {chance.choice(FORMS)} in {chance.randrange(18, 20)}."
         for _ in range(chance.randrange(5) if size is None else size)
     ]
     return Passage(key=key, title=f"Title {key}", text=" ".join(sentences) or "Nothing is said here.")
@@ -183,6 +183,23 @@ def test_t01_writers_that_change_and_delete_at_once_leave_a_true_index(
     in_parallel(*(lambda number=number: churn(number) for number in range(4)))
     ingest(shared_store, name, PASSAGES, language=language())
     assert differences(shared_store, name, reference) == {}
+
+
+@pytest.mark.parametrize("turn", range(3))
+def test_t15_four_that_build_the_index_together_build_one(shared_store: Store, name: str, turn: int) -> None:
+    script = {"a": [(f"{turn} text {number}", []) for number in range(600)]}
+    ingest(shared_store, name, [Passage(key="a", text="x")], language=ScriptedLanguage(extract=script))
+    with shared_store.transaction() as tx:
+        space = corpora.active_space(tx, corpora.get_corpus(tx, name).corpus_id, "proposition")
+    in_parallel(*(lambda: spaces.ensure_index(shared_store, space, threshold=1) for _ in range(4)))
+    with shared_store.transaction(read_only=True) as tx:
+        assert corpora.active_space(tx, space.corpus_id, "proposition").indexed
+
+
+def test_t15_four_writers_that_make_the_same_corpus_make_one(shared_store: Store, name: str) -> None:
+    in_parallel(*(lambda: ingest(shared_store, name, PASSAGES, language=language()) for _ in range(4)))
+    assert rows(shared_store, "SELECT count(*) FROM corpus WHERE name = %(name)s", name=name) == [(1,)]
+    assert len(contents(shared_store, name, "passage")) == 30
 
 
 def relabelled(label: str) -> list[Passage]:
@@ -426,5 +443,6 @@ def test_a_deletion_that_is_rolled_back_changes_nothing(store: Store) -> None:
             delete_passages(tx, corpora.get_corpus(tx, "c").corpus_id, ["p01"])
             raise ZeroDivisionError
 
-    pytest.raises(ZeroDivisionError, fail)
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert versions(store) == before

@@ -523,7 +523,7 @@ def test_t09_a_search_with_another_model_is_refused_with_both_names(chain: Corpu
 
 def test_statements_and_rows_are_counted(chain: Corpus) -> None:
     # Statements: three transactions begin; corpus, space; candidates; seeds, neighbourhood, keys, winners.
-    # Rows: one each for beginning, corpus, space; five propositions; one seed, one entity, two keys, two winners.
+    # Rows: one for each begin, corpus, space; five propositions; a seed, an entity, two keys, two winners.
     cost = ask(chain, variant="propagation", exact=False).cost
     assert (cost.statements, cost.rows) == (10, 16)
 

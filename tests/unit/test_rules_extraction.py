@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 
 import pytest
 
@@ -210,3 +212,33 @@ def test_topic_of_a_title(title: str, topic: str):
 )
 def test_looks_english(sample: str, expected: bool):
     assert looks_english([sample]) is expected
+
+
+def run(code: str) -> str:
+    """What a fresh interpreter prints for this code."""
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+def test_spacy_is_loaded_only_to_extract():
+    code = """
+import sys
+from evireform.language.rules import RulesLanguage
+RulesLanguage().select("Who?", [], limit=3)
+print("spacy" in sys.modules)
+"""
+    assert run(code) == "False\n"
+
+
+def test_without_spacy_the_error_says_what_to_install():
+    code = """
+import sys
+sys.modules["spacy"] = None
+from evireform.errors import ModelUnavailable
+from evireform.language.rules import RulesLanguage
+from evireform.records import Passage
+try:
+    RulesLanguage().extract([Passage(key="p", text="Oslo is big.")])
+except ModelUnavailable as error:
+    print(error)
+"""
+    assert "pip install 'evireform[local]'" in run(code)

@@ -73,7 +73,7 @@ def sentences_of(doc: Doc, offset: int) -> list[Sentence]:
     text = doc.text
     names = _names(doc, offset)
     sentences: list[Sentence] = []
-    for first, last in _spans(doc):
+    for first, last in _spans(doc, text):
         span = doc[first:last]
         token = _subject(span)
         reference = _reference(span, token, offset)
@@ -99,23 +99,24 @@ def sentences_of(doc: Doc, offset: int) -> list[Sentence]:
     return sentences
 
 
-def _spans(doc: Doc) -> list[tuple[int, int]]:
+def _spans(doc: Doc, text: str) -> list[tuple[int, int]]:
     spans: list[tuple[int, int]] = []
     for sentence in doc.sents:
-        if spans and not _is_break(doc, spans[-1], sentence):
+        if spans and not _is_break(text, doc[spans[-1][0]].idx, sentence):
             spans[-1] = (spans[-1][0], sentence.end)
         else:
             spans.append((sentence.start, sentence.end))
     return spans
 
 
-def _is_break(doc: Doc, previous: tuple[int, int], sentence: Span) -> bool:
-    before = doc.text[doc[previous[0]].idx : sentence.start_char]
+def _is_break(text: str, start: int, sentence: Span) -> bool:
+    """Whether a new sentence begins here, after what began at ``start``."""
+    before = text[start : sentence.start_char]
     if "\n" in before[len(before.rstrip()) :]:
         return True
     first = next((character for character in sentence.text if character.isalnum()), "")
     ended = _END.search(before.rstrip()[-4:]) is not None
-    return (ended and not first.islower()) or sentence.end_char - doc[previous[0]].idx > LONGEST_SENTENCE
+    return (ended and not first.islower()) or sentence.end_char - start > LONGEST_SENTENCE
 
 
 def _cut(text: str, start: int, end: int) -> int:
