@@ -39,6 +39,9 @@ INDEX_THRESHOLD = 3_000
 _ITS_OWN_FAULT = ("22", "23", "54")
 """Classes of SQLSTATE that blame the rows: data exception, constraint violation, limit exceeded."""
 
+_CORPUS_GONE = "23503"
+"""Violation of a foreign key: of those that we write only the corpus can have gone meanwhile."""
+
 _LARGE = 1_000
 """Passages written after which the planner gets fresh statistics; a new corpus gets them at once."""
 
@@ -337,14 +340,15 @@ def _write(
             written = writing.write_passages(tx, corpus, space, batch)
             writing.insert_model_calls(tx, corpus, calls)
     except DatabaseError as error:
-        if len(batch) == 1 and error.sqlstate[:2] in _ITS_OWN_FAULT:
+        its_own_fault = error.sqlstate[:2] in _ITS_OWN_FAULT and error.sqlstate != _CORPUS_GONE
+        if len(batch) == 1 and its_own_fault:
             key = batch[0].passage.key
             tally.rejected.append(Rejected(reason=f"the database refused it: {error}", passage_key=key))
             if error.statement != "insert_model_calls":
                 with store.transaction() as tx:
                     writing.insert_model_calls(tx, corpus, calls)
             return
-        if len(batch) == 1 or error.sqlstate[:2] not in _ITS_OWN_FAULT:
+        if len(batch) == 1 or not its_own_fault:
             raise
         for prepared in batch:
             own = [call for call in calls if call[0] == prepared.passage.key]

@@ -303,6 +303,19 @@ def test_t02_the_display_name_is_the_most_frequent_form(store: Store) -> None:
     assert displayed == ["Ada", "ADA"]
 
 
+def test_t03_what_one_process_deletes_another_with_warm_connections_does_not_return(
+    name: str, database_url: str
+) -> None:
+    texts = [Passage(key=key, text=f"Ada saw {key}.") for key in ("x", "y")]
+    with connect(database_url, encoder=HashEncoder(), language=ScriptedLanguage()) as reader:
+        reader.corpus(name, create=True).ingest(texts)
+        handle = reader.corpus(name)
+        before = set(keys(handle.search("Ada saw x")))
+        with connect(database_url, encoder=HashEncoder(), language=ScriptedLanguage()) as writer:
+            writer.corpus(name).delete(["x"])
+        assert (before, keys(handle.search("Ada saw x"))) == ({"x", "y"}, ["y"])
+
+
 def test_t04_a_deleted_corpus_leaves_nothing(store: Store) -> None:
     ingest(store, "c", PASSAGES, language=language())
     ensure_passage_space(store, "c", HashEncoder())

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from evireform import ingestion
-from evireform.errors import CorpusNotFound, UsageError, VectorSpaceMismatch
+from evireform.errors import CorpusNotFound, DatabaseError, UsageError, VectorSpaceMismatch
 from evireform.formats.extractions import read_extractions
 from evireform.formats.passages import read_passages
 from evireform.records import ExtractedProposition, Extraction, IngestionSummary, ModelCall, Passage, Rejected
 from evireform.store.connection import Store
-from evireform.store.corpora import active_space, get_corpus
+from evireform.store.corpora import active_space, delete_corpus, get_corpus
 from tests.doubles.hash_encoder import HashEncoder
 from tests.doubles.scripted_language import ScriptedLanguage
 from tests.jobs.indexes import contents, differences, ingest, keys, rows, search
@@ -602,6 +602,19 @@ def test_after_an_interruption_the_index_is_as_if_there_was_none(
     straight = next(names)
     ingest(shared_store, straight, MANY)
     assert differences(shared_store, interrupted, straight) == {}
+
+
+def test_an_ingestion_ends_when_its_corpus_is_deleted(
+    shared_store: Store, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingestion, "BATCH", 3)
+
+    def delete(_: int) -> None:
+        with shared_store.transaction() as tx:
+            delete_corpus(tx, name)
+
+    with pytest.raises(DatabaseError, match="fk_passage_corpus_id_corpus"):
+        ingest(shared_store, name, MANY, progress=delete)
 
 
 def test_passages_are_read_as_they_are_needed(
