@@ -45,8 +45,9 @@ def ensure_passage_space(
             )
         if not rows:
             break
-        vectors = encoder.encode_passages([with_title(row[2], row[3], corpus.titles) for row in rows])
-        _write(store, corpus, space, [row[1] for row in rows], vectors)
+        missing = [row for row in rows if not row[4]]
+        vectors = encoder.encode_passages([with_title(row[2], row[3], corpus.titles) for row in missing])
+        _write(store, corpus, space, [row[1] for row in missing], vectors)
         after = rows[-1][0]
         if progress:
             progress(len(rows))

@@ -43,7 +43,10 @@ _CORPUS_GONE = "23503"
 """Violation of a foreign key: of those that we write only the corpus can have gone meanwhile."""
 
 _LARGE = 1_000
-"""Passages written after which the planner gets fresh statistics; a new corpus gets them at once."""
+"""Passages written to a known corpus until the planner gets new statistics; a new one gets them at once."""
+
+_GROWTH = 4
+"""Statistics are made again whenever what was written has grown so many times."""
 
 _SAMPLE = 50
 """Passages whose text is looked at to tell whether the corpus is English."""
@@ -100,6 +103,7 @@ def ingest(
     _check_extractor(store, corpus, language, extractions, tally)
     sample: list[str] = []
     seen: set[bytes] = set()
+    next_analysis = 1 if not corpus.extractor else _LARGE
     for batch in _batches(passages):
         accepted = []
         for item in batch:
@@ -110,13 +114,14 @@ def ingest(
                 accepted.append(item)
         sample += [p.text[:2_000] for p in accepted[: _SAMPLE - len(sample)]]
         _ingest_batch(store, corpus, space, accepted, encoder, language, extractions, tally)
+        if tally.added + tally.changed >= next_analysis:
+            with store.transaction() as tx:
+                tx.run("analyze_corpus_tables", {})
+            next_analysis = _GROWTH * (tally.added + tally.changed)
         if progress:
             progress(len(batch))
     if language.name.startswith("rules") and extractions is None and tally.added:
         _check_language(sample, tally)
-    if tally.added + tally.changed >= _LARGE or (tally.added and not corpus.extractor):
-        with store.transaction() as tx:
-            tx.run("analyze_corpus_tables", {})
     spaces.ensure_index(store, space, threshold=INDEX_THRESHOLD)
     return IngestionSummary(
         added=tally.added,

@@ -54,42 +54,66 @@ ON CONFLICT (corpus_id, canonical) DO UPDATE SET canonical = excluded.canonical 
 
 -- name: lock_entities
 -- Lock, in canonical order, every entity that a write touches: those it names and those it no longer names.
--- All writers lock in this order, so that none waits for another in a circle.
-SELECT entity_id, canonical
-FROM entity
-WHERE corpus_id = %(corpus_id)s
-  AND entity_id IN (SELECT named.entity_id FROM entity AS named
-                    WHERE named.corpus_id = %(corpus_id)s AND named.canonical = ANY (%(canonicals)s::text[])
-                    UNION
-                    SELECT passage_entity.entity_id FROM passage_entity
-                    WHERE passage_entity.corpus_id = %(corpus_id)s
-                      AND passage_entity.passage_id = ANY (%(passage_ids)s::bigint[]))
-ORDER BY canonical
-FOR UPDATE;
+-- All writers lock in this order, so that none waits for another in a circle. LATERAL with LIMIT 1 keeps to
+-- one index probe an entity, also while the planner has no statistics of a new corpus.
+WITH touched AS MATERIALIZED (
+    SELECT found.entity_id, found.canonical
+    FROM unnest(%(canonicals)s::text[]) AS given (canonical)
+    CROSS JOIN LATERAL (
+        SELECT entity.entity_id, entity.canonical FROM entity
+        WHERE entity.corpus_id = %(corpus_id)s AND entity.canonical = given.canonical LIMIT 1
+    ) AS found
+    UNION
+    SELECT found.entity_id, found.canonical
+    FROM (SELECT DISTINCT passage_entity.entity_id FROM passage_entity
+          WHERE passage_entity.corpus_id = %(corpus_id)s
+            AND passage_entity.passage_id = ANY (%(passage_ids)s::bigint[])) AS old
+    CROSS JOIN LATERAL (
+        SELECT entity.entity_id, entity.canonical FROM entity
+        WHERE entity.corpus_id = %(corpus_id)s AND entity.entity_id = old.entity_id LIMIT 1
+    ) AS found
+    ORDER BY canonical
+)
+SELECT locked.entity_id, locked.canonical
+FROM touched
+CROSS JOIN LATERAL (
+    SELECT entity.entity_id, entity.canonical FROM entity
+    WHERE entity.corpus_id = %(corpus_id)s AND entity.entity_id = touched.entity_id
+    FOR UPDATE
+) AS locked;
 
 -- name: retract_passages
 -- Take the propositions of passages out of the index: vectors, forms, counts, incidence, mentions.
--- Returns how many propositions each entity lost. Indexed by passage: flat in the size of the corpus.
-WITH gone AS (
+-- Returns how many propositions each entity lost. Every table is entered by an array of ids in an index
+-- condition: flat in the size of the corpus, whatever the statistics say.
+WITH gone AS MATERIALIZED (
     SELECT proposition_id FROM proposition
     WHERE corpus_id = %(corpus_id)s AND passage_id = ANY (%(passage_ids)s::bigint[])
-), lost_forms AS (
-    SELECT mention.entity_id, mention.form, count(*) AS mention_count
-    FROM gone JOIN mention ON mention.corpus_id = %(corpus_id)s
-                          AND mention.proposition_id = gone.proposition_id
-    GROUP BY mention.entity_id, mention.form
+), lost_forms AS MATERIALIZED (
+    SELECT entity_id, form, count(*) AS mention_count
+    FROM mention
+    WHERE corpus_id = %(corpus_id)s AND proposition_id = ANY (ARRAY(SELECT gone.proposition_id FROM gone))
+    GROUP BY entity_id, form
 ), forms AS (
     UPDATE entity_form SET mention_count = entity_form.mention_count - lost_forms.mention_count
     FROM lost_forms
-    WHERE entity_form.corpus_id = %(corpus_id)s AND entity_form.entity_id = lost_forms.entity_id
-      AND entity_form.form = lost_forms.form
-), vectors AS (
-    DELETE FROM embedding USING vector_space
-    WHERE embedding.corpus_id = %(corpus_id)s AND vector_space.corpus_id = %(corpus_id)s
-      AND embedding.space_id = vector_space.space_id
-      AND ((vector_space.kind = 'proposition'
-            AND embedding.item_id IN (SELECT proposition_id FROM gone))
-           OR (vector_space.kind = 'passage' AND embedding.item_id = ANY (%(passage_ids)s::bigint[])))
+    WHERE entity_form.corpus_id = %(corpus_id)s
+      AND entity_form.entity_id = ANY (ARRAY(SELECT lost_forms.entity_id FROM lost_forms))
+      AND entity_form.entity_id = lost_forms.entity_id AND entity_form.form = lost_forms.form
+), proposition_vectors AS (
+    DELETE FROM embedding
+    WHERE corpus_id = %(corpus_id)s
+      AND space_id = ANY (ARRAY(SELECT vector_space.space_id FROM vector_space
+                                WHERE vector_space.corpus_id = %(corpus_id)s
+                                  AND vector_space.kind = 'proposition'))
+      AND item_id = ANY (ARRAY(SELECT gone.proposition_id FROM gone))
+), passage_vectors AS (
+    DELETE FROM embedding
+    WHERE corpus_id = %(corpus_id)s
+      AND space_id = ANY (ARRAY(SELECT vector_space.space_id FROM vector_space
+                                WHERE vector_space.corpus_id = %(corpus_id)s
+                                  AND vector_space.kind = 'passage'))
+      AND item_id = ANY (%(passage_ids)s::bigint[])
 ), counts AS (
     DELETE FROM passage_entity
     WHERE corpus_id = %(corpus_id)s AND passage_id = ANY (%(passage_ids)s::bigint[])
@@ -128,19 +152,13 @@ INSERT INTO incidence (corpus_id, tenant_id, proposition_id, entity_id)
 SELECT DISTINCT %(corpus_id)s::bigint, %(tenant_id)s::bigint, proposition_id, entity_id FROM given;
 
 -- name: insert_passage_entities
--- How many propositions of each written passage name each entity. Returns the additions by entity.
-WITH added AS (
-    INSERT INTO passage_entity (corpus_id, tenant_id, entity_id, passage_id, proposition_count, passage_size)
-    SELECT %(corpus_id)s, %(tenant_id)s, incidence.entity_id, passage.passage_id, count(*),
-           passage.proposition_count
-    FROM passage
-    JOIN proposition USING (corpus_id, passage_id)
-    JOIN incidence USING (corpus_id, proposition_id)
-    WHERE passage.corpus_id = %(corpus_id)s AND passage.passage_id = ANY (%(passage_ids)s::bigint[])
-    GROUP BY incidence.entity_id, passage.passage_id, passage.proposition_count
-    RETURNING entity_id, proposition_count
-)
-SELECT entity_id, sum(proposition_count)::integer FROM added GROUP BY entity_id;
+-- How many propositions of each written passage name each entity, beside the passage's size.
+INSERT INTO passage_entity (corpus_id, tenant_id, entity_id, passage_id, proposition_count, passage_size)
+SELECT %(corpus_id)s, %(tenant_id)s, given.entity_id, given.passage_id, given.proposition_count,
+       given.passage_size
+FROM unnest(%(entity_ids)s::bigint[], %(passage_ids)s::bigint[], %(counts)s::integer[],
+            %(sizes)s::integer[])
+     AS given (entity_id, passage_id, proposition_count, passage_size);
 
 -- name: drop_unused_forms
 -- Forms that no mention has any more.
@@ -161,7 +179,8 @@ SET degree = entity.degree + given.difference,
                              AND passage_entity.entity_id = entity.entity_id
                            ORDER BY passage_entity.weight DESC LIMIT 1), 0)
 FROM unnest(%(entity_ids)s::bigint[], %(differences)s::integer[]) AS given (entity_id, difference)
-WHERE entity.corpus_id = %(corpus_id)s AND entity.entity_id = given.entity_id;
+WHERE entity.corpus_id = %(corpus_id)s AND entity.entity_id = ANY (%(entity_ids)s::bigint[])
+  AND entity.entity_id = given.entity_id;
 
 -- name: drop_unused_entities
 -- Entities that no proposition names any more.
@@ -178,15 +197,17 @@ WHERE corpus_id = %(corpus_id)s AND passage_id = ANY (%(passage_ids)s::bigint[])
 COPY embedding (corpus_id, space_id, item_id, tenant_id, embedding) FROM STDIN (FORMAT binary);
 
 -- name: missing_passage_vectors
--- Passages that a passage space does not hold yet, in key order, from a key on.
-SELECT passage.passage_key, passage.passage_id, passage.title, passage.body
-FROM passage
-WHERE passage.corpus_id = %(corpus_id)s AND passage.passage_key > %(after)s::text
-  AND NOT EXISTS (SELECT FROM embedding
-                  WHERE embedding.corpus_id = %(corpus_id)s AND embedding.space_id = %(space_id)s
-                    AND embedding.item_id = passage.passage_id)
-ORDER BY passage.passage_key
-LIMIT %(fetch)s;
+-- A page of passages in key order, from a key on, and whether a passage space holds each one's vector.
+SELECT passage_key, passage_id, title, body,
+       EXISTS (SELECT FROM embedding
+               WHERE embedding.corpus_id = %(corpus_id)s AND embedding.space_id = %(space_id)s
+                 AND embedding.item_id = page.passage_id)
+FROM (SELECT passage.passage_key, passage.passage_id, passage.title, passage.body
+      FROM passage
+      WHERE passage.corpus_id = %(corpus_id)s AND passage.passage_key > %(after)s::text
+      ORDER BY passage.passage_key
+      LIMIT %(fetch)s) AS page
+ORDER BY passage_key;
 
 -- name: lock_passage_ids
 -- Which of these passages still exist; they are kept from vanishing while their vectors are written.

@@ -130,13 +130,7 @@ def write_passages(
     if replaced:
         differences.subtract(_retract(tx, corpus.corpus_id, [ids[key] for key in replaced]))
     _insert_parts(tx, corpus, space, batch, ids, entity_ids)
-    written = [ids[prepared.passage.key] for prepared in batch if prepared.propositions]
-    if canonicals:
-        added = tx.run(
-            "insert_passage_entities",
-            {"corpus_id": corpus.corpus_id, "tenant_id": corpus.tenant_id, "passage_ids": written},
-        )
-        differences.update(dict((row[0], row[1]) for row in added))
+    differences.update(_count_entities(tx, corpus, batch, ids, entity_ids))
     _settle(tx, corpus.corpus_id, differences)
     return Written(added=tuple(key for key in ids if key not in replaced), changed=tuple(sorted(replaced)))
 
@@ -273,6 +267,38 @@ def _insert_parts(
                 "entity_ids": [mention[2] for mention in mentions],
             },
         )
+
+
+def _count_entities(
+    tx: Transaction,
+    corpus: CorpusRow,
+    batch: Sequence[PreparedPassage],
+    ids: Mapping[str, int],
+    entity_ids: Mapping[str, int],
+) -> Counter[int]:
+    """Write ``n_je`` of the passages; returns how many propositions each entity gained."""
+    counts: Counter[tuple[int, int, int]] = Counter()
+    for prepared in batch:
+        passage_id, size = ids[prepared.passage.key], len(prepared.propositions)
+        for proposition in prepared.propositions:
+            for canonical in {canonical for _, canonical in proposition.mentions}:
+                counts[entity_ids[canonical], passage_id, size] += 1
+    gained: Counter[int] = Counter()
+    for (entity_id, _, _), count in counts.items():
+        gained[entity_id] += count
+    if counts:
+        tx.run(
+            "insert_passage_entities",
+            {
+                "corpus_id": corpus.corpus_id,
+                "tenant_id": corpus.tenant_id,
+                "entity_ids": [entity_id for entity_id, _, _ in counts],
+                "passage_ids": [passage_id for _, passage_id, _ in counts],
+                "counts": list(counts.values()),
+                "sizes": [size for _, _, size in counts],
+            },
+        )
+    return gained
 
 
 def _settle(tx: Transaction, corpus_id: int, differences: Mapping[int, int]) -> None:

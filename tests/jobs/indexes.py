@@ -211,6 +211,66 @@ def dangling(store: Store) -> dict[str, int]:
     return found
 
 
+DERIVED = {
+    "entity": (
+        "SELECT corpus_id, entity_id, degree, round(max_weight::numeric, 12), display FROM entity",
+        """
+        SELECT corpus_id, entity_id, count(DISTINCT proposition_id)::integer,
+               (SELECT round(max(named / sqrt(size))::numeric, 12) FROM (
+                   SELECT count(DISTINCT proposition_id) AS named,
+                          (SELECT count(*) FROM proposition AS one
+                           WHERE one.corpus_id = mention.corpus_id AND one.passage_id = other.passage_id) AS size
+                   FROM mention AS inner_mention JOIN proposition AS other USING (corpus_id, proposition_id)
+                   WHERE corpus_id = mention.corpus_id AND inner_mention.entity_id = mention.entity_id
+                   GROUP BY other.passage_id) AS of_passage),
+               (SELECT form FROM mention AS named
+                WHERE named.corpus_id = mention.corpus_id AND named.entity_id = mention.entity_id
+                GROUP BY form ORDER BY count(*) DESC, form LIMIT 1)
+        FROM mention GROUP BY corpus_id, entity_id""",
+    ),
+    "entity_form": (
+        "SELECT corpus_id, entity_id, form, mention_count FROM entity_form",
+        "SELECT corpus_id, entity_id, form, count(*)::integer FROM mention GROUP BY 1, 2, 3",
+    ),
+    "incidence": (
+        "SELECT corpus_id, proposition_id, entity_id FROM incidence",
+        "SELECT DISTINCT corpus_id, proposition_id, entity_id FROM mention",
+    ),
+    "passage_entity": (
+        """
+        SELECT corpus_id, passage_id, entity_id, proposition_count, passage_size,
+               round(weight::numeric, 12) FROM passage_entity""",
+        """
+        SELECT corpus_id, passage_id, entity_id, named::integer, size::integer,
+               round((named / sqrt(size))::numeric, 12)
+        FROM (SELECT corpus_id, passage_id, entity_id, count(DISTINCT proposition_id) AS named
+              FROM mention JOIN proposition USING (corpus_id, proposition_id) GROUP BY 1, 2, 3) AS pair
+        JOIN (SELECT corpus_id, passage_id, count(*) AS size FROM proposition GROUP BY 1, 2) AS passage_size
+             USING (corpus_id, passage_id)""",
+    ),
+    "passage": (
+        "SELECT corpus_id, passage_id, proposition_count FROM passage WHERE proposition_count > 0",
+        "SELECT corpus_id, passage_id, count(*)::integer FROM proposition GROUP BY 1, 2",
+    ),
+    "embedding": (
+        "SELECT corpus_id, item_id FROM embedding JOIN vector_space USING (corpus_id, space_id)"
+        " WHERE kind = 'proposition'",
+        "SELECT corpus_id, proposition_id FROM proposition",
+    ),
+}
+"""What is kept of each table, and what follows from passages, propositions and mentions by definition."""
+
+
+def untrue(store: Store) -> dict[str, list[tuple[Any, ...]]]:
+    """Rows of derived tables that do not follow from the mentions, or are missing, by table."""
+    found = {}
+    for table, (kept, defined) in DERIVED.items():
+        either = f"({kept} EXCEPT ALL {defined}) UNION ALL ({defined} EXCEPT ALL {kept})"
+        if different := rows(store, either):
+            found[table] = different
+    return found
+
+
 def versions(store: Store) -> set[tuple[str, str, str]]:
     """Every stored version of every row: table, place and the transaction that wrote it."""
     tables = rows(

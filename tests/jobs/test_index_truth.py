@@ -31,6 +31,7 @@ from tests.jobs.indexes import (
     rows,
     scores,
     search,
+    untrue,
     versions,
 )
 
@@ -277,6 +278,21 @@ def test_t02_what_is_left_equals_a_fresh_build(shared_store: Store, name: str) -
     assert differences(shared_store, name, fresh) == {}
 
 
+def test_t02_degrees_weights_counts_and_names_follow_from_the_mentions(store: Store) -> None:
+    ingest(store, "c", PASSAGES, language=language())
+    built = untrue(store)
+    ingestion.delete(store, "c", [p.key for p in PASSAGES[::3]])
+    ingest(store, "c", [passage(p.key, 1) for p in PASSAGES[1::3]], language=language())
+    assert (built, untrue(store)) == ({}, {})
+
+
+def test_t02_the_check_sees_a_wrong_degree(store: Store) -> None:
+    ingest(store, "c", PASSAGES, language=language())
+    with store.transaction() as tx:
+        tx.driver.execute("UPDATE entity SET degree = degree + 1 WHERE canonical = 'c++'")
+    assert {table: len(found) for table, found in untrue(store).items()} == {"entity": 2}
+
+
 def test_t02_an_entity_goes_with_its_last_proposition(store: Store) -> None:
     ingest(store, "c", [Passage(key="a", text="Ada saw Bob."), Passage(key="b", text="Ada ran.")])
     ingestion.delete(store, "c", ["a"])
@@ -444,6 +460,7 @@ def test_t02_after_any_history_the_index_equals_a_fresh_build(
     final = [passage(step.key, step.version) for step in expected.values()]
     ingest(shared_store, fresh, final, language=language(*failing))
     assert differences(shared_store, name, fresh) == {}
+    assert untrue(shared_store) == {}
     assert set(dangling(shared_store).values()) == {0}
 
 
