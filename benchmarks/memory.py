@@ -114,7 +114,7 @@ class MemoryIndex:
     def nearest(self, vectors: Vectors, limit: int) -> list[tuple[Rows, Array]]:
         """Rows and similarities of the best propositions with positive similarity, for each vector."""
         found = []
-        for vector in vectors:
+        for vector in vectors.astype(np.float16).astype(np.float32):  # rounded as the database rounds them
             of_vector = vector @ self.columns  # one at a time over columns: the fastest of numpy's ways
             kept = min(limit, len(of_vector))
             worst = np.partition(of_vector, len(of_vector) - kept)[len(of_vector) - kept]

@@ -167,6 +167,7 @@ def _table(compared: Sequence[tuple[Comparison, tuple[int, int]]]) -> list[str]:
         ("largest degree", lambda c, _: f"{c.largest_degree:,}"),
         ("recall@100", lambda c, _: f"{c.recall:.3f}"),
         ("same ranking", lambda c, _: f"{c.agreement:.0%}"),
+        ("by exact scan", lambda c, _: f"{c.exact_agreement:.0%}"),
         ("database, median / p95 ms", lambda c, _: f"{c.database.median_ms:.1f} / {c.database.p95_ms:.1f}"),
         ("with the log", lambda c, _: f"{c.logged.median_ms:.1f} / {c.logged.p95_ms:.1f}"),
         ("in memory", lambda c, _: f"{c.memory.median_ms:.1f} / {c.memory.p95_ms:.1f}"),

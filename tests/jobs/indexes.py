@@ -211,26 +211,38 @@ def dangling(store: Store) -> dict[str, int]:
     return found
 
 
+PAIRS = """
+WITH size AS MATERIALIZED (
+    SELECT corpus_id, passage_id, count(*)::integer AS size FROM proposition GROUP BY 1, 2
+), pair AS MATERIALIZED (
+    SELECT corpus_id, passage_id, entity_id, count(DISTINCT proposition_id)::integer AS named
+    FROM mention JOIN proposition USING (corpus_id, proposition_id) GROUP BY 1, 2, 3
+), weighed AS MATERIALIZED (
+    SELECT *, round((named / sqrt(size))::numeric, 12) AS weight
+    FROM pair JOIN size USING (corpus_id, passage_id)
+), form AS MATERIALIZED (
+    SELECT corpus_id, entity_id, form, count(*)::integer AS mention_count FROM mention GROUP BY 1, 2, 3
+), display AS MATERIALIZED (
+    SELECT DISTINCT ON (corpus_id, entity_id) corpus_id, entity_id, form AS display
+    FROM form ORDER BY corpus_id, entity_id, mention_count DESC, form
+)
+"""
+"""Counts of the propositions and mentions, from which the rest follows."""
+
 DERIVED = {
+    "passage": (
+        "SELECT corpus_id, passage_id, proposition_count FROM passage WHERE proposition_count > 0",
+        "SELECT corpus_id, passage_id, size FROM size",
+    ),
     "entity": (
         "SELECT corpus_id, entity_id, degree, round(max_weight::numeric, 12), display FROM entity",
         """
-        SELECT corpus_id, entity_id, count(DISTINCT proposition_id)::integer,
-               (SELECT round(max(named / sqrt(size))::numeric, 12) FROM (
-                   SELECT count(DISTINCT proposition_id) AS named,
-                          (SELECT count(*) FROM proposition AS one
-                           WHERE one.corpus_id = mention.corpus_id AND one.passage_id = other.passage_id) AS size
-                   FROM mention AS inner_mention JOIN proposition AS other USING (corpus_id, proposition_id)
-                   WHERE corpus_id = mention.corpus_id AND inner_mention.entity_id = mention.entity_id
-                   GROUP BY other.passage_id) AS of_passage),
-               (SELECT form FROM mention AS named
-                WHERE named.corpus_id = mention.corpus_id AND named.entity_id = mention.entity_id
-                GROUP BY form ORDER BY count(*) DESC, form LIMIT 1)
-        FROM mention GROUP BY corpus_id, entity_id""",
+        SELECT corpus_id, entity_id, sum(named)::integer, max(weight), display
+        FROM weighed JOIN display USING (corpus_id, entity_id) GROUP BY corpus_id, entity_id, display""",
     ),
     "entity_form": (
         "SELECT corpus_id, entity_id, form, mention_count FROM entity_form",
-        "SELECT corpus_id, entity_id, form, count(*)::integer FROM mention GROUP BY 1, 2, 3",
+        "SELECT corpus_id, entity_id, form, mention_count FROM form",
     ),
     "incidence": (
         "SELECT corpus_id, proposition_id, entity_id FROM incidence",
@@ -238,34 +250,25 @@ DERIVED = {
     ),
     "passage_entity": (
         """
-        SELECT corpus_id, passage_id, entity_id, proposition_count, passage_size,
-               round(weight::numeric, 12) FROM passage_entity""",
-        """
-        SELECT corpus_id, passage_id, entity_id, named::integer, size::integer,
-               round((named / sqrt(size))::numeric, 12)
-        FROM (SELECT corpus_id, passage_id, entity_id, count(DISTINCT proposition_id) AS named
-              FROM mention JOIN proposition USING (corpus_id, proposition_id) GROUP BY 1, 2, 3) AS pair
-        JOIN (SELECT corpus_id, passage_id, count(*) AS size FROM proposition GROUP BY 1, 2) AS passage_size
-             USING (corpus_id, passage_id)""",
-    ),
-    "passage": (
-        "SELECT corpus_id, passage_id, proposition_count FROM passage WHERE proposition_count > 0",
-        "SELECT corpus_id, passage_id, count(*)::integer FROM proposition GROUP BY 1, 2",
+        SELECT corpus_id, passage_id, entity_id, proposition_count, passage_size, round(weight::numeric, 12)
+        FROM passage_entity""",
+        "SELECT corpus_id, passage_id, entity_id, named, size, weight FROM weighed",
     ),
     "embedding": (
-        "SELECT corpus_id, item_id FROM embedding JOIN vector_space USING (corpus_id, space_id)"
-        " WHERE kind = 'proposition'",
+        """
+        SELECT corpus_id, item_id FROM embedding JOIN vector_space USING (corpus_id, space_id)
+        WHERE kind = 'proposition'""",
         "SELECT corpus_id, proposition_id FROM proposition",
     ),
 }
-"""What is kept of each table, and what follows from passages, propositions and mentions by definition."""
+"""What is kept of each table, and what follows from propositions and mentions by definition."""
 
 
 def untrue(store: Store) -> dict[str, list[tuple[Any, ...]]]:
     """Rows of derived tables that do not follow from the mentions, or are missing, by table."""
     found = {}
     for table, (kept, defined) in DERIVED.items():
-        either = f"({kept} EXCEPT ALL {defined}) UNION ALL ({defined} EXCEPT ALL {kept})"
+        either = f"{PAIRS} ({kept} EXCEPT ALL {defined}) UNION ALL ({defined} EXCEPT ALL {kept})"
         if different := rows(store, either):
             found[table] = different
     return found

@@ -10,7 +10,6 @@ import pytest
 from evireform.ingestion import delete
 from evireform.records import Passage
 from evireform.store.connection import Store
-from tests.doubles.hash_encoder import HashEncoder
 from tests.doubles.scripted_language import ScriptedLanguage
 from tests.jobs.indexes import ingest, search
 
