@@ -155,7 +155,7 @@ def questions(vectors: Vectors, count: int, *, seed: int = 1) -> list[PreparedQu
         prepared.append(
             PreparedQuestion(
                 text=f"Question {number}?",
-                vector=_normalised((first + 0.7 * second + 0.6 * noise[0])[None])[0],
+                vector=_normalised((first + 0.4 * second + 0.6 * noise[0])[None])[0],
                 positions=(0, 1, 2, 3, 4),
                 queries=tuple(f"Residual query {number}.{row}" for row in range(3)),
                 query_vectors=_normalised(np.stack(bridges) + 0.5 * noise[1:]),
