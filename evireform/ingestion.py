@@ -65,6 +65,7 @@ class _Tally:
     propositions: int = 0
     dropped_entities: int = 0
     truncated: int = 0
+    extractor_checked: bool = False
     notes: dict[str, None] = field(default_factory=dict)
 
 
@@ -100,7 +101,6 @@ def ingest(
     start = time.perf_counter()
     tally = _Tally()
     corpus, space = _open(store, corpus_name, encoder)
-    _check_extractor(store, corpus, language, extractions, tally)
     sample: list[str] = []
     seen: set[bytes] = set()
     next_analysis = 1 if not corpus.extractor else _LARGE
@@ -306,6 +306,9 @@ def _ingest_batch(
     work = [p for p in passages if p.key not in kept]
     if not work:
         return
+    if not tally.extractor_checked:
+        _check_extractor(store, corpus, language, extractions, tally)
+        tally.extractor_checked = True
     to_extract = [p for p in work if p.key not in ready]
     seen_by_model = [replace(p, title=p.title if corpus.titles == "on" else "") for p in to_extract]
     made = dict(zip([p.key for p in to_extract], language.extract(seen_by_model), strict=True))

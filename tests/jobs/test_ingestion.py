@@ -465,7 +465,6 @@ def test_the_same_extractor_is_not_noted(shared_store: Store, name: str) -> None
     assert ingest(shared_store, name, [BOB]).notes == ()
 
 
-@pytest.mark.xfail(strict=True, reason="the note is made before it is known whether anything is extracted")
 def test_another_extractor_that_extracts_nothing_is_not_noted(shared_store: Store, name: str) -> None:
     ingest(shared_store, name, [ADA], language=ScriptedLanguage(name="first/1"))
     assert ingest(shared_store, name, [ADA], language=ScriptedLanguage(name="second/1")).notes == ()
