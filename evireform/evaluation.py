@@ -99,7 +99,7 @@ def evaluate(
         raise UsageError(f"no method is called {unknown[0]!r}; there are dense, {', '.join(VARIANTS)}")
     for name in ("corpus.jsonl", "questions.jsonl"):
         if not (folder / name).is_file():
-            raise InputError(f"{name} is missing in the folder to evaluate", path=folder / name)
+            raise InputError(f"there is no {name} in {folder}: evaluate needs it", path=folder / name)
     questions = read_questions(folder / "questions.jsonl")
     questions = questions[:limit] if limit else questions
     extractor = "file" if extractions else language.name.split("/")[0]

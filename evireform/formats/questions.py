@@ -79,7 +79,7 @@ def _question(fields: Mapping[str, Any]) -> Question:
         key=key,
         text=text,
         gold=tuple(dict.fromkeys(_texts(fields, "gold_passage_ids"))),
-        answers=_texts(fields, "answers"),
+        answers=_texts(fields, "answers") if "answers" in fields else (),
         kind=kind,
         hops=hops,
     )

@@ -242,7 +242,7 @@ def test_ready_made_extractions_are_used(shared_store: Store, folder: Path, name
 @pytest.mark.parametrize("file", ["corpus.jsonl", "questions.jsonl"])
 def test_a_missing_file_is_named(shared_store: Store, folder: Path, name: str, file: str) -> None:
     (folder / file).unlink()
-    with pytest.raises(InputError, match=f"{file} is missing") as caught:
+    with pytest.raises(InputError, match=f"there is no {file} in ") as caught:
         run(shared_store, folder, name)
     assert caught.value.path == folder / file
 

@@ -120,11 +120,17 @@ def ask(corpus: Corpus, question: str = QUESTION, **options: Any) -> Ranking:
 
 
 def flat(corpus: Corpus, similarities: Mapping[str, float]) -> TableEncoder:
-    """Fill a corpus with one-proposition passages without entities, with these similarities to ``q``."""
+    """Fill a corpus with one-proposition passages without entities, with these similarities to ``q``.
+
+    They go in by halves, since within one batch passages are written in the order of their keys.
+    """
     vectors = {f"about {key}": (value, (1 - value * value) ** 0.5) for key, value in similarities.items()}
     encoder = TableEncoder({**vectors, "q": (1, 0), "r": (1, 0)})
     extraction = ScriptedLanguage(extract={key: [(f"about {key}", [])] for key in similarities})
-    corpus.ingest([Passage(key=key, text=f"about {key}") for key in similarities], encoder, extraction)
+    passages = [Passage(key=key, text=f"about {key}") for key in similarities]
+    half = len(passages) // 2
+    corpus.ingest(passages[:half], encoder, extraction)
+    corpus.ingest(passages[half:], encoder, extraction)
     return encoder
 
 

@@ -63,7 +63,12 @@ def test_a_wrong_field_is_named_with_its_line(tmp_path: Path, change: dict[str, 
     assert (caught.value.path, caught.value.line_number) == (path, 2)
 
 
-@pytest.mark.parametrize("field", list(GOOD))
+def test_answers_may_be_left_out(tmp_path: Path) -> None:
+    [question] = read_questions(write(tmp_path, {name: GOOD[name] for name in GOOD if name != "answers"}))
+    assert question.answers == ()
+
+
+@pytest.mark.parametrize("field", ["id", "question", "gold_passage_ids"])
 def test_a_missing_field_is_named(tmp_path: Path, field: str) -> None:
     with pytest.raises(InputError, match=f"line 1: {field}: .* not a missing field"):
         read_questions(write(tmp_path, {name: value for name, value in GOOD.items() if name != field}))
