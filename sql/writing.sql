@@ -23,12 +23,20 @@ WHERE passage.content_hash <> excluded.content_hash OR passage.state = 'failed'
 RETURNING passage_key, passage_id, xmax <> 0 AS existed;
 
 -- name: relabel_passages
--- New titles and metadata for passages whose text, and so whose propositions, stay as they are.
+-- New titles and metadata for passages whose text, and so whose propositions, stay as they are. Locked in key
+-- order first, as every writer does.
+WITH locked AS MATERIALIZED (
+    SELECT passage_id, passage_key FROM passage
+    WHERE corpus_id = %(corpus_id)s AND passage_key = ANY (%(passage_keys)s::text[])
+    ORDER BY passage_key
+    FOR UPDATE
+)
 UPDATE passage
 SET title = given.title, metadata = given.metadata::jsonb, updated_at = now()
-FROM unnest(%(passage_keys)s::text[], %(titles)s::text[], %(metadata)s::text[])
-     AS given (passage_key, title, metadata)
-WHERE passage.corpus_id = %(corpus_id)s AND passage.passage_key = given.passage_key;
+FROM locked
+JOIN unnest(%(passage_keys)s::text[], %(titles)s::text[], %(metadata)s::text[])
+     AS given (passage_key, title, metadata) ON given.passage_key = locked.passage_key
+WHERE passage.corpus_id = %(corpus_id)s AND passage.passage_id = locked.passage_id;
 
 -- name: lock_passages
 -- Lock passages in key order before they are deleted.

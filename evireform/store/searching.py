@@ -99,7 +99,7 @@ def nearest(
     if not len(vectors):
         return Found(rows=[], repeated=False)
     fetch = limit + max(8, limit // 10)
-    repeated = False
+    repeated = switched = False
     texts = as_text(vectors)
     while True:
         raw = tx.run(
@@ -120,12 +120,15 @@ def nearest(
             rows.sort(key=lambda row: (-row[2], *order(row)))
         if space.indexed and not tx.exact and any(len(rows) < limit for rows in grouped):
             tx.set_exact(True)
-            repeated = True
+            repeated = switched = True
             continue
         if any(len(rows) >= fetch and rows[-1][2] == rows[limit - 1][2] for rows in grouped):
+            if space.indexed and not tx.exact:
+                tx.set_exact(True)  # the index loses some of hundreds of equal vectors
+                switched = True
             fetch *= 4
             continue
-        if repeated:
+        if switched:
             tx.set_exact(False)
         return Found(rows=[rows[:limit] for rows in grouped], repeated=repeated)
 

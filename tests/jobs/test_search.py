@@ -700,6 +700,13 @@ def test_ties_are_cut_by_passage_key_with_an_index_too(corpus: Corpus) -> None:
     assert [c.passage_key for c in ranking.candidates] == ["o00", "o01", "o02", "o03", "o04"]
 
 
+def test_hundreds_of_equal_vectors_are_cut_by_passage_key_with_an_index_too(corpus: Corpus) -> None:
+    encoder = flat(corpus, dict.fromkeys(reversed(MANY), 1.0))
+    build_index(corpus, encoder)
+    ranking = ask(corpus, "q", encoder=encoder, exact=False, ef_search=8, candidates=5)
+    assert [c.passage_key for c in ranking.candidates] == ["p000", "p001", "p002", "p003", "p004"]
+
+
 def test_deleted_vectors_do_not_starve_a_search(corpus: Corpus) -> None:
     encoder = flat(corpus, MANY)
     build_index(corpus, encoder)
