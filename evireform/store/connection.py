@@ -20,7 +20,7 @@ from evireform.store.revisions import INIT, database_revision, require_current
 from evireform.store.statements import script, statement
 
 EF_SEARCH = 400
-"""Breadth of an HNSW search unless told: recall@100 on real vectors is in docs/results.md."""
+"""Breadth of an HNSW search unless told: recall@100 on real vectors is in docs/benchmarks.md."""
 
 
 class Tally:
