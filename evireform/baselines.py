@@ -66,6 +66,7 @@ def _write(
     """Vectors of the passages that still exist and that no other process has written meanwhile."""
     parameters = {"corpus_id": corpus.corpus_id, "space_id": space.space_id}
     with store.transaction() as tx:
+        corpora.hold_corpus(tx, corpus.corpus_id)
         alive = {
             row[0]
             for row in tx.run(

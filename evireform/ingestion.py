@@ -39,9 +39,6 @@ INDEX_THRESHOLD = 3_000
 _ITS_OWN_FAULT = ("22", "23", "54")
 """Classes of SQLSTATE that blame the rows: data exception, constraint violation, limit exceeded."""
 
-_CORPUS_GONE = "23503"
-"""Violation of a foreign key: of those that we write only the corpus can have gone meanwhile."""
-
 _LARGE = 1_000
 """Passages written to a known corpus until the planner gets new statistics; a new one gets them at once."""
 
@@ -94,7 +91,7 @@ def ingest(
         progress: Called with the number of passages done since the last call.
 
     Raises:
-        CorpusNotFound: no corpus has this name.
+        CorpusNotFound: no corpus has this name, or it was deleted meanwhile.
         VectorSpaceMismatch: the corpus was embedded with another model.
         DatabaseError: the server vanished or refused a whole batch.
     """
@@ -348,7 +345,7 @@ def _write(
             written = writing.write_passages(tx, corpus, space, batch)
             writing.insert_model_calls(tx, corpus, calls)
     except DatabaseError as error:
-        its_own_fault = error.sqlstate[:2] in _ITS_OWN_FAULT and error.sqlstate != _CORPUS_GONE
+        its_own_fault = error.sqlstate[:2] in _ITS_OWN_FAULT
         if len(batch) == 1 and its_own_fault:
             key = batch[0].passage.key
             tally.rejected.append(Rejected(reason=f"the database refused it: {error}", passage_key=key))

@@ -4,6 +4,11 @@ SELECT passage_key, content_hash, title, metadata, state
 FROM passage
 WHERE corpus_id = %(corpus_id)s AND passage_key = ANY (%(passage_keys)s::text[]);
 
+-- name: hold_corpus
+-- Keep a corpus from being deleted while a transaction writes into it; no row when it is gone already.
+-- Writers share this lock, and `delete_corpus` waits for all of them before it looks at what to delete.
+SELECT corpus_id FROM corpus WHERE corpus_id = %(corpus_id)s FOR KEY SHARE;
+
 -- name: upsert_passages
 -- Write passages in key order and lock them. A row that another writer already brought to the same content
 -- is not returned, so its propositions are left alone. `existed` tells rows whose old parts must go.

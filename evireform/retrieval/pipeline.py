@@ -68,7 +68,9 @@ def open_space(store: Store, corpus_name: str, encoder: Encoder, clock: Clock) -
     with clock.stage("open"), store.transaction(read_only=True) as tx:
         corpus = corpora.get_corpus(tx, corpus_name)
         space = corpora.active_space(tx, corpus.corpus_id, "proposition")
-        corpora.check_space(space, model=encoder.model, dimensions=encoder.dimensions)
+        corpora.check_space(
+            space, model=encoder.model, dimensions=encoder.dimensions, prompts=encoder.prompts
+        )
         clock.tally(tx)
     return corpus, space
 

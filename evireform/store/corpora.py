@@ -86,17 +86,33 @@ def set_extractor(tx: Transaction, corpus_id: int, extractor: str) -> None:
     tx.core(sa.update(corpus_table).where(corpus_table.c.corpus_id == corpus_id).values(extractor=extractor))
 
 
+def hold_corpus(tx: Transaction, corpus_id: int) -> None:
+    """Keep a corpus from being deleted until the transaction ends: the first thing that a writer does.
+
+    Raises:
+        CorpusNotFound: it was deleted meanwhile.
+    """
+    if not tx.run("hold_corpus", {"corpus_id": corpus_id}):
+        raise CorpusNotFound("the corpus was deleted meanwhile: make it again and repeat")
+
+
 def delete_corpus(tx: Transaction, name: str) -> None:
-    """Delete a corpus with everything in it.
+    """Delete a corpus with everything in it, after the transactions that write into it have ended.
+
+    The partitions go last, because dropping one keeps every search waiting until the transaction ends.
 
     Raises:
         CorpusNotFound: no corpus has this name.
     """
     row = get_corpus(tx, name)
+    this = corpus_table.c.corpus_id == row.corpus_id
+    if not tx.core(sa.select(corpus_table.c.corpus_id).where(this).with_for_update()):
+        raise CorpusNotFound(f"no corpus is called {name!r} any more: it was deleted meanwhile", name=name)
+    spaces_of_corpus = spaces(tx, row.corpus_id)
     tx.run("delete_corpus_parts", {"corpus_id": row.corpus_id})
-    for space in spaces(tx, row.corpus_id):
+    tx.core(sa.delete(corpus_table).where(this))
+    for space in spaces_of_corpus:
         tx.run("drop_space_partition", {"corpus_id": row.corpus_id, "space_id": space.space_id})
-    tx.core(sa.delete(corpus_table).where(corpus_table.c.corpus_id == row.corpus_id))
 
 
 def create_space(
@@ -109,6 +125,7 @@ def create_space(
     prompts: Mapping[str, str],
 ) -> SpaceRow:
     """Make the active space of a kind, with its partition; where another process was first, take its."""
+    hold_corpus(tx, corpus.corpus_id)
     made = tx.core(
         insert(vector_space)
         .values(
@@ -155,20 +172,25 @@ def active_space(tx: Transaction, corpus_id: int, kind: Kind) -> SpaceRow:
     return space
 
 
-def check_space(space: SpaceRow, *, model: str, dimensions: int) -> None:
+def check_space(space: SpaceRow, *, model: str, dimensions: int, prompts: Mapping[str, str]) -> None:
     """Refuse a model that did not make the vectors of a space.
 
     Raises:
-        VectorSpaceMismatch: model or dimensions differ; the message names both of both.
+        VectorSpaceMismatch: model, dimensions or prompts differ; the message names both of each.
     """
     if (space.model, space.dimensions) != (model, dimensions):
         stored, offered = f"{space.model} ({space.dimensions}-d)", f"{model} ({dimensions}-d)"
-        raise VectorSpaceMismatch(
-            f"the corpus was embedded with {stored} and is opened with {offered}: use the first one, "
-            "or ingest into a new corpus",
-            stored=stored,
-            offered=offered,
-        )
+    elif dict(space.prompts) != dict(prompts):
+        stored = f"{space.model} with prompts {dict(space.prompts)}"
+        offered = f"{model} with prompts {dict(prompts)}"
+    else:
+        return
+    raise VectorSpaceMismatch(
+        f"the corpus was embedded with {stored} and is opened with {offered}: use the first one, "
+        "or ingest into a new corpus",
+        stored=stored,
+        offered=offered,
+    )
 
 
 def _corpora() -> sa.Select[Any]:

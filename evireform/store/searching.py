@@ -122,10 +122,12 @@ def nearest(
             tx.set_exact(True)
             repeated = switched = True
             continue
-        if any(len(rows) >= fetch and rows[-1][2] == rows[limit - 1][2] for rows in grouped):
-            if space.indexed and not tx.exact:
-                tx.set_exact(True)  # the index loses some of hundreds of equal vectors
-                switched = True
+        tied = [rows for rows in grouped if len(rows) >= limit and rows[-1][2] == rows[limit - 1][2]]
+        if tied and space.indexed and not tx.exact:
+            tx.set_exact(True)  # the index loses some of hundreds of equal vectors, and may stop early
+            switched = True
+            continue
+        if any(len(rows) >= fetch for rows in tied):
             fetch *= 4
             continue
         if switched:

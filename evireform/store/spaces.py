@@ -30,7 +30,7 @@ def open_or_create(tx: Transaction, corpus: CorpusRow, kind: Kind, encoder: Enco
             dimensions=encoder.dimensions,
             prompts=encoder.prompts,
         )
-    corpora.check_space(space, model=encoder.model, dimensions=encoder.dimensions)
+    corpora.check_space(space, model=encoder.model, dimensions=encoder.dimensions, prompts=encoder.prompts)
     return space
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evireform.records import ModelCall, Passage, PassageState
+from evireform.store import corpora
 from evireform.store.vectors import as_copy
 from evireform.wellformed import well_formed
 
@@ -74,6 +75,7 @@ def known_passages(tx: Transaction, corpus_id: int, passage_keys: Sequence[str])
 
 def relabel_passages(tx: Transaction, corpus_id: int, passages: Sequence[Passage]) -> None:
     """Give passages of unchanged text their new titles and metadata."""
+    corpora.hold_corpus(tx, corpus_id)
     ordered = sorted(passages, key=lambda passage: passage.key)
     tx.run(
         "relabel_passages",
@@ -100,6 +102,7 @@ def write_passages(
     Returns:
         Which were new and which replaced an older text.
     """
+    corpora.hold_corpus(tx, corpus.corpus_id)
     batch = sorted(batch, key=lambda prepared: prepared.passage.key)
     rows = tx.run(
         "upsert_passages",
@@ -137,6 +140,7 @@ def write_passages(
 
 def delete_passages(tx: Transaction, corpus_id: int, passage_keys: Sequence[str]) -> list[str]:
     """Take passages out with everything that derives from them. Returns the keys that existed."""
+    corpora.hold_corpus(tx, corpus_id)
     rows = tx.run("lock_passages", {"corpus_id": corpus_id, "passage_keys": sorted(set(passage_keys))})
     passage_ids = [row[0] for row in rows]
     if passage_ids:

@@ -151,7 +151,7 @@ def test_t09_another_model_is_refused_with_both_names(store: Store, model: str, 
     with store.transaction() as tx:
         space = create_space(tx, corpus)
     with pytest.raises(VectorSpaceMismatch) as caught:
-        corpora.check_space(space, model=model, dimensions=dimensions)
+        corpora.check_space(space, model=model, dimensions=dimensions, prompts=space.prompts)
     assert (caught.value.stored, caught.value.offered) == ("tiny (3-d)", f"{model} ({dimensions}-d)")
     assert caught.value.stored in str(caught.value)
     assert caught.value.offered in str(caught.value)
@@ -160,7 +160,49 @@ def test_t09_another_model_is_refused_with_both_names(store: Store, model: str, 
 def test_the_model_of_a_space_is_accepted(store: Store) -> None:
     corpus = create(store)
     with store.transaction() as tx:
-        corpora.check_space(create_space(tx, corpus), model="tiny", dimensions=3)
+        space = create_space(tx, corpus)
+        corpora.check_space(space, model="tiny", dimensions=3, prompts=dict(space.prompts))
+
+
+def test_t09_the_same_model_with_other_prompts_is_refused_with_both(store: Store) -> None:
+    corpus = create(store)
+    with store.transaction() as tx:
+        space = create_space(tx, corpus)
+    with pytest.raises(
+        VectorSpaceMismatch, match=r"tiny with prompts .* is opened with tiny with prompts .*query: "
+    ):
+        corpora.check_space(space, model="tiny", dimensions=3, prompts={"question": "query: {text}"})
+
+
+def test_a_corpus_is_deleted_after_its_writers_and_leaves_no_partition(store: Store) -> None:
+    """Found as a partition that stayed for ever: a space made while the corpus was being deleted."""
+    corpus = create(store)
+    done: list[str] = []
+
+    def drop() -> None:
+        with store.transaction() as tx:
+            corpora.delete_corpus(tx, corpus.name)
+        done.append("deleted")
+
+    with store.transaction() as tx:
+        create_space(tx, corpus)
+        other = threading.Thread(target=drop)
+        other.start()
+        other.join(0.5)
+        assert done == []
+    other.join(20)
+    assert done == ["deleted"]
+    with store.transaction(read_only=True) as tx:
+        query = "SELECT relname FROM pg_class WHERE relname LIKE 'embedding\\_%'"
+        assert tx.driver.execute(query).fetchall() == []
+
+
+def test_a_writer_is_told_that_its_corpus_was_deleted(store: Store) -> None:
+    corpus = create(store)
+    with store.transaction() as tx:
+        corpora.delete_corpus(tx, corpus.name)
+    with pytest.raises(CorpusNotFound, match="was deleted meanwhile"), store.transaction() as tx:
+        create_space(tx, corpus)
 
 
 def test_a_deleted_corpus_leaves_no_row_and_no_partition(store: Store) -> None:

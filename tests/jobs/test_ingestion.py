@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from evireform import ingestion
-from evireform.errors import CorpusNotFound, DatabaseError, UsageError, VectorSpaceMismatch
+from evireform.errors import CorpusNotFound, UsageError, VectorSpaceMismatch
 from evireform.formats.extractions import read_extractions
 from evireform.formats.passages import read_passages
 from evireform.records import ExtractedProposition, Extraction, IngestionSummary, ModelCall, Passage, Rejected
@@ -612,7 +612,7 @@ def test_an_ingestion_ends_when_its_corpus_is_deleted(
         with shared_store.transaction() as tx:
             delete_corpus(tx, name)
 
-    with pytest.raises(DatabaseError, match="fk_passage_corpus_id_corpus"):
+    with pytest.raises(CorpusNotFound, match="was deleted meanwhile"):
         ingest(shared_store, name, MANY, progress=delete)
 
 
