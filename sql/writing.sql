@@ -59,32 +59,30 @@ INSERT INTO entity (corpus_id, tenant_id, canonical)
 SELECT %(corpus_id)s, %(tenant_id)s, given.canonical
 FROM (SELECT unnest(%(canonicals)s::text[]) COLLATE "C"
       UNION
-      SELECT entity.canonical FROM passage_entity JOIN entity USING (corpus_id, entity_id)
-      WHERE passage_entity.corpus_id = %(corpus_id)s
-        AND passage_entity.passage_id = ANY (%(passage_ids)s::bigint[])) AS given (canonical)
+      SELECT entity.canonical FROM entity
+      WHERE entity.corpus_id = %(corpus_id)s
+        AND entity.entity_id = ANY (ARRAY(
+            SELECT passage_entity.entity_id FROM passage_entity
+            WHERE passage_entity.corpus_id = %(corpus_id)s
+              AND passage_entity.passage_id = ANY (%(passage_ids)s::bigint[])))) AS given (canonical)
 ORDER BY given.canonical
 ON CONFLICT (corpus_id, canonical) DO UPDATE SET canonical = excluded.canonical WHERE false;
 
 -- name: lock_entities
 -- Lock, in canonical order, every entity that a write touches: those it names and those it no longer names.
--- All writers lock in this order, so that none waits for another in a circle. LATERAL with LIMIT 1 keeps to
--- one index probe an entity, also while the planner has no statistics of a new corpus.
+-- All writers lock in this order, so that none waits for another in a circle. Arrays instead of joins: without
+-- statistics of a new corpus the worst plan scans its entities once, and never once an entity. Looking a row up
+-- by id and by canonical form at once gives the whole key of whichever index is chosen.
 WITH touched AS MATERIALIZED (
-    SELECT found.entity_id, found.canonical
-    FROM unnest(%(canonicals)s::text[]) AS given (canonical)
-    CROSS JOIN LATERAL (
-        SELECT entity.entity_id, entity.canonical FROM entity
-        WHERE entity.corpus_id = %(corpus_id)s AND entity.canonical = given.canonical LIMIT 1
-    ) AS found
+    SELECT entity.entity_id, entity.canonical FROM entity
+    WHERE entity.corpus_id = %(corpus_id)s AND entity.canonical = ANY (%(canonicals)s::text[])
     UNION
-    SELECT found.entity_id, found.canonical
-    FROM (SELECT DISTINCT passage_entity.entity_id FROM passage_entity
+    SELECT entity.entity_id, entity.canonical FROM entity
+    WHERE entity.corpus_id = %(corpus_id)s
+      AND entity.entity_id = ANY (ARRAY(
+          SELECT passage_entity.entity_id FROM passage_entity
           WHERE passage_entity.corpus_id = %(corpus_id)s
-            AND passage_entity.passage_id = ANY (%(passage_ids)s::bigint[])) AS old
-    CROSS JOIN LATERAL (
-        SELECT entity.entity_id, entity.canonical FROM entity
-        WHERE entity.corpus_id = %(corpus_id)s AND entity.entity_id = old.entity_id LIMIT 1
-    ) AS found
+            AND passage_entity.passage_id = ANY (%(passage_ids)s::bigint[])))
     ORDER BY canonical
 )
 SELECT locked.entity_id, locked.canonical
@@ -92,6 +90,7 @@ FROM touched
 CROSS JOIN LATERAL (
     SELECT entity.entity_id, entity.canonical FROM entity
     WHERE entity.corpus_id = %(corpus_id)s AND entity.entity_id = touched.entity_id
+      AND entity.canonical = touched.canonical
     FOR UPDATE
 ) AS locked;
 

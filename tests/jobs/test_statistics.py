@@ -65,3 +65,12 @@ def test_a_search_reads_no_more_than_its_neighbourhood(grown: Store) -> None:
     before = rows_fetched(grown)
     search(grown, "c", "Who met Person7?", language=ScriptedLanguage())
     assert rows_fetched(grown) - before < 3_000
+
+
+def test_many_new_names_at_once_are_read_once_each(grown: Store) -> None:
+    """Found as 17 seconds for 20,000 names in a new corpus beside one that the planner knew."""
+    names = 3_000
+    text = " ".join(f"Ada saw Place{n}x." for n in range(names))
+    before = rows_fetched(grown)
+    ingest(grown, "new", [Passage(key="p", text=text)], language=ScriptedLanguage())
+    assert rows_fetched(grown) - before < 100 * names
