@@ -227,6 +227,7 @@ class Corpus:
             UsageError: no variant has this name, or ``k`` is out of range.
             VectorSpaceMismatch: the corpus was embedded with another model.
         """
+        _refuse_text("questions", questions)
         settings = self.database.settings.search.variant(variant)
         if k is not None:
             settings = replace(settings, k=k)
@@ -245,10 +246,21 @@ class Corpus:
         return replay(self.database.store, self.name, log_id)
 
     def delete(self, passage_keys: Sequence[str]) -> list[str]:
-        """Delete passages with all that derives from them. Returns the keys that existed."""
+        """Delete passages with all that derives from them. Returns the keys that existed.
+
+        Raises:
+            UsageError: a text was given instead of a list of keys.
+        """
+        _refuse_text("passage_keys", passage_keys)
         return ingestion.delete(self.database.store, self.name, passage_keys)
 
     def status(self) -> CorpusStatus:
         """What the corpus holds, which models made it, and what failed."""
         with self.database.store.transaction(read_only=True) as tx:
             return status.corpus_status(tx, self.name)
+
+
+def _refuse_text(name: str, values: Sequence[str]) -> None:
+    """A text is a sequence of texts too, and would be taken letter by letter."""
+    if isinstance(values, str | bytes):
+        raise UsageError(f"{name} must be a list of texts, not one text: write [{values!r}]")

@@ -207,6 +207,12 @@ def _batches(passages: Iterable[Passage | Rejected]) -> Iterator[list[Passage | 
 def _problem(passage: Passage, seen: set[bytes]) -> Rejected | None:
     """Why a passage cannot go in, or None; remembers its key."""
     reason = ""
+    wrong = next((n for n in ("key", "text", "title") if not isinstance(getattr(passage, n), str)), "")
+    if wrong:
+        kind = type(getattr(passage, wrong)).__name__
+        return Rejected(
+            reason=f"the {wrong} must be text, not {kind}", passage_key=storable(str(passage.key))
+        )
     if problem := key_problem(passage.key):
         reason = f"the key {problem}"
     elif not passage.text.strip():
@@ -215,7 +221,7 @@ def _problem(passage: Passage, seen: set[bytes]) -> Rejected | None:
         for name, problem in (
             ("text", text_problem(passage.text)),
             ("title", text_problem(passage.title)),
-            ("metadata", json_problem(dict(passage.metadata)) or _encoding_problem(passage.metadata)),
+            ("metadata", _metadata_problem(passage.metadata)),
         ):
             if problem:
                 reason = f"the {name} {problem}"
@@ -229,13 +235,12 @@ def _problem(passage: Passage, seen: set[bytes]) -> Rejected | None:
     return Rejected(reason=reason, passage_key=storable(passage.key))
 
 
-def _encoding_problem(metadata: Mapping[str, object]) -> str:
-    """Why metadata that a program made up is no JSON; empty when it is."""
+def _metadata_problem(metadata: Mapping[str, object]) -> str:
+    """Why a JSON column cannot hold metadata that a program made up; empty when it can."""
     try:
-        json.dumps(dict(metadata), allow_nan=False)
+        return json_problem(dict(metadata)) or json_problem(_as_stored(metadata))
     except (TypeError, ValueError) as error:
         return f"is no JSON: {error}"
-    return ""
 
 
 def _open(store: Store, corpus_name: str, encoder: Encoder) -> tuple[CorpusRow, SpaceRow]:
@@ -328,7 +333,8 @@ def _is_current(known: KnownPassage | None, wanted: bytes) -> bool:
 
 
 def _as_stored(metadata: Mapping[str, object]) -> object:
-    return json.loads(json.dumps(dict(metadata), ensure_ascii=False))
+    """Metadata as it comes back from the database, tuples as lists and keys as texts."""
+    return json.loads(json.dumps(dict(metadata), allow_nan=False))
 
 
 def _write(

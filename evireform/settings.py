@@ -16,8 +16,15 @@ DEFAULT_SCHEMA = "evireform"
 
 
 def _check_range(name: str, value: float, low: float, high: float) -> None:
-    if not low <= value <= high:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not low <= value <= high:
         raise UsageError(f"{name} must lie between {low:g} and {high:g}, not {value!r}")
+
+
+def _check_whole(name: str, value: int, low: int, high: int) -> None:
+    if type(value) is not int:
+        raise UsageError(f"{name} must be a whole number, not {value!r}")
+    _check_range(name, value, low, high)
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
@@ -50,8 +57,9 @@ class EmbeddingSettings:
 
     def __post_init__(self) -> None:
         _check_choice("embedding backend", self.backend, ("onnx", "sentence-transformers", "openai"))
-        _check_range("dimensions", self.dimensions, 0, 16_000)
-        _check_range("threads", self.threads, 1, 256)
+        _check_whole("dimensions", self.dimensions, 0, 16_000)
+        _check_whole("threads", self.threads, 1, 256)
+        _check_range("timeout_s", self.timeout_s, 0.001, 1_000_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +88,10 @@ class LanguageSettings:
         _check_choice("language backend", self.backend, ("rules", "openai"))
         if self.backend == "openai" and not self.model:
             raise UsageError("the openai language backend needs a model name: set `language.model`")
-        _check_range("attempts", self.attempts, 1, 20)
-        _check_range("concurrency", self.concurrency, 1, 256)
-        _check_range("window_tokens", self.window_tokens, 512, 10_000_000)
+        _check_range("timeout_s", self.timeout_s, 0.001, 1_000_000)
+        _check_whole("attempts", self.attempts, 1, 20)
+        _check_whole("concurrency", self.concurrency, 1, 256)
+        _check_whole("window_tokens", self.window_tokens, 512, 10_000_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,15 +130,15 @@ class SearchSettings:
     log: bool = True
 
     def __post_init__(self) -> None:
-        _check_range("k", self.k, 1, 10_000)
-        _check_range("candidates", self.candidates, 1, 10_000)
-        _check_range("selected", self.selected, 1, 1_000)
-        _check_range("residual_queries", self.residual_queries, 0, 100)
-        _check_range("hits_per_query", self.hits_per_query, 1, 1_000)
+        _check_whole("k", self.k, 1, 10_000)
+        _check_whole("candidates", self.candidates, 1, 10_000)
+        _check_whole("selected", self.selected, 1, 1_000)
+        _check_whole("residual_queries", self.residual_queries, 0, 100)
+        _check_whole("hits_per_query", self.hits_per_query, 1, 1_000)
         _check_range("alpha", self.alpha, 0.0, 1.0)
         _check_range("beta", self.beta, 0.0, 1.0)
-        _check_range("ef_search", self.ef_search, 0, 1_000)
-        _check_range("hub_degree", self.hub_degree, 0, 2**31)
+        _check_whole("ef_search", self.ef_search, 0, 1_000)
+        _check_whole("hub_degree", self.hub_degree, 0, 2**31)
         _check_choice("reformulate", self.reformulate, ("off", "residual", "repeat-question"))
 
     def variant(self, name: str) -> SearchSettings:
@@ -180,6 +189,9 @@ class Settings:
     pool_size: int = 5
 
     def __post_init__(self) -> None:
+        _check_range("statement_timeout_s", self.statement_timeout_s, 0, 2_000_000)
+        if 0 < self.statement_timeout_s < 0.001:
+            raise UsageError("statement_timeout_s must be 0, which is without end, or at least 0.001")
         if not self.schema or "\0" in self.schema or len(self.schema.encode()) > 63:
             raise UsageError(f"schema must be a name of 1 to 63 bytes, not {self.schema!r}")
-        _check_range("pool_size", self.pool_size, 1, 1_000)
+        _check_whole("pool_size", self.pool_size, 1, 1_000)

@@ -130,7 +130,10 @@ def search(
     questions: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="QUESTION", help="Questions; - reads one a line from standard input.", show_default=False
+            metavar="QUESTION",
+            help="Questions; - reads one a line from standard input.",
+            show_default=False,
+            callback=_utf8,
         ),
     ] = None,
     k: Annotated[int | None, typer.Option("-k", help="Passages per ranking.", show_default="5")] = None,

@@ -13,6 +13,7 @@ from evireform.errors import CorpusNotFound, UsageError, VectorSpaceMismatch
 from evireform.records import CorpusRow, SpaceRow, Titles
 from evireform.store.schema import corpus as corpus_table
 from evireform.store.schema import tenant, vector_space
+from evireform.wellformed import well_formed
 
 if TYPE_CHECKING:
     from evireform.store.connection import Transaction
@@ -40,8 +41,7 @@ def create_corpus(tx: Transaction, name: str, *, titles: Titles) -> CorpusRow:
     Raises:
         UsageError: the name cannot be one, or the corpus there was made with the other titles setting.
     """
-    if not name.strip() or "\0" in name or len(name) > 200:
-        raise UsageError(f"a corpus needs a name of 1 to 200 characters, not {name!r}")
+    _check_name(name)
     tx.core(
         insert(corpus_table)
         .values(tenant_id=default_tenant_id(tx), name=name, titles=titles)
@@ -56,7 +56,12 @@ def create_corpus(tx: Transaction, name: str, *, titles: Titles) -> CorpusRow:
 
 
 def find_corpus(tx: Transaction, name: str) -> CorpusRow | None:
-    """The corpus of this name, or None."""
+    """The corpus of this name, or None.
+
+    Raises:
+        UsageError: no corpus can have this name.
+    """
+    _check_name(name)
     rows = tx.core(_corpora().where(corpus_table.c.name == name))
     return _corpus(rows[0]) if rows else None
 
@@ -191,6 +196,11 @@ def check_space(space: SpaceRow, *, model: str, dimensions: int, prompts: Mappin
         stored=stored,
         offered=offered,
     )
+
+
+def _check_name(name: str) -> None:
+    if not name.strip() or "\0" in name or len(name) > 200 or well_formed(name) != name:
+        raise UsageError(f"a corpus needs a name of 1 to 200 characters, not {name!r}")
 
 
 def _corpora() -> sa.Select[Any]:

@@ -230,3 +230,9 @@ def test_t04_a_name_can_be_used_again(store: Store) -> None:
         new = corpora.create_corpus(tx, "wiki", titles="off")
     assert new.corpus_id != old.corpus_id
     assert new.titles == "off"
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\0b", "\ud800", "x" * 201])
+def test_a_name_that_no_corpus_can_have_is_refused_wherever_it_is_asked_for(store: Store, name: str) -> None:
+    with store.transaction() as tx, pytest.raises(UsageError, match="1 to 200 characters"):
+        corpora.find_corpus(tx, name)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from evireform import ingestion
+from evireform import connect, ingestion
 from evireform.errors import CorpusNotFound, UsageError, VectorSpaceMismatch
 from evireform.formats.extractions import read_extractions
 from evireform.formats.passages import read_passages
@@ -643,3 +643,36 @@ def test_keys_that_are_not_there_are_not_deleted(shared_store: Store, name: str)
 def test_a_key_that_no_database_holds_is_not_there(shared_store: Store, name: str, key: str) -> None:
     ingest(shared_store, name, [ADA])
     assert ingestion.delete(shared_store, name, [key]) == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"text": None}, "the text must be text, not NoneType"),
+        ({"title": None}, "the title must be text, not NoneType"),
+        ({"key": 5}, "the key must be text, not int"),
+        ({"metadata": {"a": ("x\0",)}}, "the metadata holds a NUL character"),
+        (
+            {"metadata": {"a": ("x\ud800",)}},
+            "the metadata holds a lone surrogate, which is half of a character",
+        ),
+    ],
+)
+def test_t11_a_passage_that_a_program_got_wrong_is_refused_alone(
+    shared_store: Store, name: str, wrong: dict[str, Any], reason: str
+) -> None:
+    good = Passage(key="good", text="Ada saw Bob.")
+    bad = Passage(**{"key": "bad", "text": "Ada saw Cy.", **wrong})
+    summary = ingest(shared_store, name, [bad, good], language=ScriptedLanguage())
+    assert ([rejected.reason for rejected in summary.rejected], summary.added) == ([reason], 1)
+
+
+def test_a_text_is_not_taken_for_a_list_of_keys_or_questions(database_url: str) -> None:
+    with connect(database_url, encoder=HashEncoder(), language=ScriptedLanguage()) as db:
+        corpus = db.corpus("letters", create=True)
+        corpus.ingest([Passage(key=key, text="Ada saw Bob.") for key in ("p", "5")])
+        with pytest.raises(UsageError, match="passage_keys must be a list"):
+            corpus.delete("p5")
+        with pytest.raises(UsageError, match="questions must be a list"):
+            corpus.search_many("ab")
+        assert corpus.status().ready == 2
