@@ -16,7 +16,8 @@
     ├── EmbeddedServerError         the bundled server does not start or stop
     ├── VectorSpaceMismatch         a corpus is opened with another embedding model
     ├── ModelUnavailable            a model, its package or its file is not there
-    └── ModelCallFailed             a model was asked and did not give a usable answer
+    ├── ModelCallFailed             a model was asked and did not give a usable answer
+    └── BudgetSpent                 the next model call would go beyond the budget
 
 The docstring of a class is its default message. Facts are attributes; the message says what to do.
 """
@@ -130,3 +131,7 @@ class ModelCallFailed(EvireformError):
         super().__init__(message)
         self.purpose = purpose
         self.attempts = attempts
+
+
+class BudgetSpent(EvireformError):
+    """The budget for model calls is spent: what was done is kept; raise the budget and run it again."""

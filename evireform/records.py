@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Literal
 
 PassageState = Literal["ready", "empty", "failed"]
@@ -58,17 +59,30 @@ class ExtractedProposition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCall:
-    """One call of a language model, for the ledger. Counts are tokens; ``None`` is unknown."""
+    """One call of a language model, for the ledger. Counts are tokens; ``None`` is unknown.
+
+    ``prompt_hash`` is the hash of the messages, ``parameters`` what else was sent with them. ``cached`` says
+    that the answer came from the ledger: such a call costs nothing. ``tokens_cached`` is the part of
+    ``tokens_in`` that the server had in its own cache. ``passage_key`` names the passage that it was for,
+    ``round_number`` the round of a search. The ledger sets ``call_id``, and ``cost`` where it knows the price.
+    """
 
     purpose: str
     model: str
     prompt_version: str
     prompt_hash: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
     tokens_in: int | None = None
     tokens_out: int | None = None
+    tokens_cached: int | None = None
     latency_s: float = 0.0
     attempts: int = 1
+    cached: bool = False
     error: str = ""
+    passage_key: str | None = None
+    round_number: int = 0
+    call_id: int | None = None
+    cost: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +141,35 @@ class Reformulation:
     """Residual queries as the reformulator gave them: not yet cleaned (see `seeds`)."""
 
     queries: tuple[str, ...] = ()
+    degraded: str = ""
+    calls: tuple[ModelCall, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Control:
+    """What a controller says after a round: enough evidence, or a query for each gap (SPEC section 4)."""
+
+    sufficient: bool = True
+    queries: tuple[str, ...] = ()
+    degraded: str = ""
+    calls: tuple[ModelCall, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """Positions of the passages that answer the question together, best first: not yet checked."""
+
+    positions: tuple[int, ...] = ()
+    degraded: str = ""
+    calls: tuple[ModelCall, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """A reader's answer. ``cited`` holds positions in the passages that it read: not yet checked."""
+
+    text: str = ""
+    cited: tuple[int, ...] = ()
     degraded: str = ""
     calls: tuple[ModelCall, ...] = ()
 

@@ -1,4 +1,4 @@
-"""Language backends: one protocol, four verbs (extract, select, reformulate, answer).
+"""Language backends: one protocol, and a verb for each thing that a search or an ingestion asks of language.
 
 `load` builds the backend that the settings name. Importing this package loads no model library.
 """
@@ -10,15 +10,58 @@ from typing import TYPE_CHECKING, Protocol
 
 from evireform.records import (
     Candidate,
+    Control,
+    CorpusRow,
     Extraction,
+    Judgement,
+    ModelCall,
     ObservedPassage,
     Passage,
+    Reading,
     Reformulation,
     Selection,
 )
 
 if TYPE_CHECKING:
     from evireform.settings import LanguageSettings
+
+
+class Ledger(Protocol):
+    """What a backend that calls models records and looks up; `evireform.store.calls` keeps it.
+
+    Every method may be called from many threads.
+    """
+
+    def find(self, corpus: CorpusRow, key: str) -> str | None:
+        """The answer to an identical call, or None: there is none, it has expired, or the cache is off.
+
+        Args:
+            corpus: Whose call it is; answers of other tenants are never found.
+            key: Hash of model, parameters and messages.
+        """
+        ...
+
+    def permit(self, tokens: int) -> None:
+        """Ask leave for a call of about this many tokens.
+
+        Raises:
+            BudgetSpent: it would go beyond the budget.
+        """
+        ...
+
+    def record(self, corpus: CorpusRow, call: ModelCall, *, key: str, answer: str | None) -> ModelCall:
+        """Write a call down as soon as it ended. Never raises; what cannot be written is logged as a warning.
+
+        Args:
+            corpus: Whose call it is.
+            call: The call.
+            key: As in `find`.
+            answer: The model's message where it was usable, to answer identical calls with; else None.
+
+        Returns:
+            The call with ``call_id`` and ``cost``.
+        """
+        ...
 
 
 class Language(Protocol):
@@ -31,6 +74,20 @@ class Language(Protocol):
     @property
     def name(self) -> str:
         """Backend, model and prompt versions, for example ``rules/1``; recorded with what it made."""
+        ...
+
+    @property
+    def extractor(self) -> str:
+        """The part of the name that extractions depend on; a corpus records it."""
+        ...
+
+    @property
+    def concurrency(self) -> int:
+        """How many calls of a verb are worth having in flight at once; 1 runs all in the caller's thread."""
+        ...
+
+    def in_corpus(self, corpus: CorpusRow) -> Language:
+        """The backend, with its calls recorded for this corpus. Cheap; a job calls it first."""
         ...
 
     @property
@@ -53,9 +110,25 @@ class Language(Protocol):
         """Queries for what the question needs and the observed passages do not hold."""
         ...
 
+    def control(self, question: str, observed: Sequence[ObservedPassage], *, limit: int) -> Control:
+        """After a round: whether the evidence suffices, or else a query for each gap."""
+        ...
 
-def load(settings: LanguageSettings) -> Language:
+    def judge(self, question: str, passages: Sequence[ObservedPassage], *, limit: int) -> Judgement:
+        """Positions of the passages that answer the question together, as a set; at most ``limit``."""
+        ...
+
+    def read(self, question: str, passages: Sequence[ObservedPassage]) -> Reading:
+        """A short answer from these passages, or ``unknown``; without passages from knowledge alone."""
+        ...
+
+
+def load(settings: LanguageSettings, ledger: Ledger | None = None) -> Language:
     """The backend that the settings name.
+
+    Args:
+        settings: Backend, model, server.
+        ledger: Records the calls and answers identical ones; None does neither.
 
     Raises:
         ModelUnavailable: its packages are not installed, or no key is set.
@@ -63,7 +136,7 @@ def load(settings: LanguageSettings) -> Language:
     if settings.backend == "openai":
         from evireform.language.openai import OpenAILanguage
 
-        return OpenAILanguage(settings)
+        return OpenAILanguage(settings, ledger)
     from evireform.language.rules import RulesLanguage
 
     return RulesLanguage()

@@ -7,10 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 from evireform.records import (
     Candidate,
+    Control,
+    CorpusRow,
     ExtractedProposition,
     Extraction,
+    Judgement,
     ObservedPassage,
     Passage,
+    Reading,
     Reformulation,
     Selection,
 )
@@ -55,10 +59,14 @@ class ScriptedLanguage:
         self._reformulate: Reformulate = reformulate if reformulate is not None else {}
         self._errors = errors or {}
         self.wants_entities = wants_entities
-        self.name = name
+        self.name = self.extractor = name
+        self.concurrency = 1
         self.extracted: list[str] = []
         self.selected_from: list[tuple[str, tuple[Candidate, ...]]] = []
         self.reformulated_from: list[tuple[str, tuple[ObservedPassage, ...]]] = []
+
+    def in_corpus(self, corpus: CorpusRow) -> ScriptedLanguage:
+        return self
 
     def extract(self, passages: Sequence[Passage]) -> list[Extraction]:
         self.extracted.extend(passage.key for passage in passages)
@@ -97,6 +105,15 @@ class ScriptedLanguage:
         if callable(self._reformulate):
             return self._reformulate(question, observed)
         return Reformulation(queries=tuple(self._reformulate.get(question, ()))[:limit])
+
+    def control(self, question: str, observed: Sequence[ObservedPassage], *, limit: int) -> Control:
+        return Control()
+
+    def judge(self, question: str, passages: Sequence[ObservedPassage], *, limit: int) -> Judgement:
+        return Judgement()
+
+    def read(self, question: str, passages: Sequence[ObservedPassage]) -> Reading:
+        return Reading(text="unknown")
 
 
 def split_sentences(text: str) -> tuple[ExtractedProposition, ...]:

@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 from evireform.errors import ModelUnavailable
-from evireform.language.openai import OpenAILanguage, label, locate
+from evireform.language.openai import OpenAILanguage
+from evireform.language.openai.asking import label
+from evireform.language.openai.extraction import locate
 from evireform.language.prompts import load, load_all
 from evireform.records import Candidate, ExtractedProposition, ObservedPassage, Passage
 from evireform.settings import LanguageSettings

@@ -15,9 +15,13 @@ from evireform.language.rules.selection import choose
 from evireform.language.rules.sentences import sentences_of
 from evireform.records import (
     Candidate,
+    Control,
+    CorpusRow,
     Extraction,
+    Judgement,
     ObservedPassage,
     Passage,
+    Reading,
     Reformulation,
     Selection,
 )
@@ -33,7 +37,12 @@ class RulesLanguage:
     """
 
     name = "rules/1"
+    extractor = "rules/1"
+    concurrency = 1
     wants_entities = False
+
+    def in_corpus(self, corpus: CorpusRow) -> RulesLanguage:
+        return self
 
     def extract(self, passages: Sequence[Passage]) -> list[Extraction]:
         """Sentences as propositions, with the names in them, each passage on its own.
@@ -50,6 +59,16 @@ class RulesLanguage:
 
     def reformulate(self, question: str, observed: Sequence[ObservedPassage], *, limit: int) -> Reformulation:
         return Reformulation(queries=residual_queries(question, observed, limit=limit))
+
+    def control(self, question: str, observed: Sequence[ObservedPassage], *, limit: int) -> Control:
+        queries = residual_queries(question, observed, limit=limit)
+        return Control(sufficient=not queries, queries=queries)
+
+    def judge(self, question: str, passages: Sequence[ObservedPassage], *, limit: int) -> Judgement:
+        return Judgement(degraded="the rules backend judges no sets of passages")
+
+    def read(self, question: str, passages: Sequence[ObservedPassage]) -> Reading:
+        return Reading(text="unknown")
 
 
 def _extract(passage: Passage) -> Extraction:
