@@ -85,10 +85,20 @@ def cut(scores: Array, k: int) -> tuple[float, Positions]:
     return kth, positive[rounded[positive] >= kth]
 
 
+def tied(scores: Array) -> NDArray[np.bool_]:
+    """Which passages share their rounded score with another, so that their keys decide. Shape ``(p,)``.
+
+    >>> tied(np.array([0.5, 0.2, 0.5])).tolist()
+    [True, False, True]
+    """
+    _, inverse, counts = np.unique(np.round(scores, DECIMALS), return_inverse=True, return_counts=True)
+    return np.asarray(counts[inverse] > 1)
+
+
 def order(scores: Array, keys: Sequence[str], k: int) -> list[int]:
     """Rows of the first ``k`` passages: by score rounded to 12 decimals, then by key in code-point order.
 
-    A score that rounds to zero is not ranked.
+    Only the keys of `tied` passages are looked at. A score that rounds to zero is not ranked.
 
     >>> order(np.array([0.5, 0.5, 0.0, 0.7]), ["b", "a", "c", "d"], 3)
     [3, 1, 0]
@@ -96,6 +106,34 @@ def order(scores: Array, keys: Sequence[str], k: int) -> list[int]:
     rounded = np.round(scores, DECIMALS)
     rows = sorted(np.flatnonzero(rounded > 0).tolist(), key=lambda row: (-rounded[row], keys[row]))
     return rows[:k]
+
+
+def blended(places: NDArray[np.integer[Any]], *, weight: float) -> Array:
+    """Value that each passage of a pool is placed by once a judge has chosen among them.
+
+    ``v_r = (1 - w) (n - r)/n + w (n - t_r + 1)/n``: percentile ranks of the score's order, where passage
+    ``r`` stands at place ``r`` from 0, and of the judge's, which gave it place ``t_r`` from 1. What the judge
+    did not list shares the lowest percentile rank, ``1/n``. Rounded to 12 decimals: equal values meet.
+
+    Args:
+        places: The judge's place of each passage, best score first, 0 where not listed; shape ``(n,)``.
+        weight: ``w``, share of the judge, in [0, 1].
+
+    Returns:
+        Shape ``(n,)``, in (0, 1].
+
+    Raises:
+        ValueError: ``weight`` is outside [0, 1].
+
+    >>> blended(np.array([0, 0, 0, 1]), weight=0.5).tolist()
+    [0.625, 0.5, 0.375, 0.625]
+    """
+    if not 0.0 <= weight <= 1.0:
+        raise ValueError(f"weight must lie in [0, 1], not {weight!r}")
+    n = len(places)
+    by_score = (n - np.arange(n)) / n
+    by_judge = np.where(places > 0, np.maximum(n - places + 1, 1), 1) / n
+    return np.asarray(np.round((1.0 - weight) * by_score + weight * by_judge, DECIMALS), dtype=np.float64)
 
 
 def hub_reach(mass: Array, max_weight: Array, *, alpha: float) -> float:

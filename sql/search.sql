@@ -1,3 +1,13 @@
+-- name: open_space
+-- A corpus by name with its active space of a kind, if it has one. Two look-ups, and one in the catalogue.
+SELECT corpus.corpus_id, corpus.tenant_id, corpus.name, corpus.titles, corpus.extractor, corpus.language,
+       space.space_id, space.kind, space.model, space.dimensions, space.prompts, space.active,
+       to_regclass(format('ix_embedding_%%s_%%s_hnsw', corpus.corpus_id, space.space_id)) IS NOT NULL
+FROM corpus
+LEFT JOIN vector_space AS space
+       ON space.corpus_id = corpus.corpus_id AND space.kind = %(kind)s AND space.active
+WHERE corpus.name = %(name)s;
+
 -- name: candidates
 -- The propositions nearest to each question, best first, with their texts and passages.
 -- One HNSW descent a question; below the index threshold one scan of the corpus's own partition.
@@ -5,8 +15,9 @@
 -- or scans a corpus, whatever the statistics say. `fetch` is a little more than the limit, so that ties at
 -- the limit are seen (see store/searching.py).
 WITH question AS MATERIALIZED (
-    SELECT number, vector::halfvec({d}) AS vector
-    FROM unnest(%(vectors)s::text[]) WITH ORDINALITY AS given (vector, number)
+    SELECT number,
+           (%(vectors)s::real[])[(number - 1) * %(dimensions)s + 1 : number * %(dimensions)s]::halfvec({d}) AS vector
+    FROM generate_series(1, cardinality(%(vectors)s::real[]) / %(dimensions)s::integer) AS number
 ), hit AS MATERIALIZED (
     SELECT question.number, near.item_id, near.distance
     FROM question
@@ -41,8 +52,9 @@ CROSS JOIN LATERAL (
 -- name: residual_hits
 -- The propositions nearest to each residual query, of all questions of a batch in one statement.
 WITH query AS MATERIALIZED (
-    SELECT number, vector::halfvec({d}) AS vector
-    FROM unnest(%(vectors)s::text[]) WITH ORDINALITY AS given (vector, number)
+    SELECT number,
+           (%(vectors)s::real[])[(number - 1) * %(dimensions)s + 1 : number * %(dimensions)s]::halfvec({d}) AS vector
+    FROM generate_series(1, cardinality(%(vectors)s::real[]) / %(dimensions)s::integer) AS number
 ), hit AS MATERIALIZED (
     SELECT query.number, near.item_id, near.distance
     FROM query
@@ -68,8 +80,9 @@ CROSS JOIN LATERAL (
 -- name: passage_hits
 -- The passages nearest to each question in the passage space: the dense baseline.
 WITH question AS MATERIALIZED (
-    SELECT number, vector::halfvec({d}) AS vector
-    FROM unnest(%(vectors)s::text[]) WITH ORDINALITY AS given (vector, number)
+    SELECT number,
+           (%(vectors)s::real[])[(number - 1) * %(dimensions)s + 1 : number * %(dimensions)s]::halfvec({d}) AS vector
+    FROM generate_series(1, cardinality(%(vectors)s::real[]) / %(dimensions)s::integer) AS number
 ), hit AS MATERIALIZED (
     SELECT question.number, near.item_id, near.distance
     FROM question
@@ -87,6 +100,27 @@ CROSS JOIN LATERAL (
     SELECT * FROM passage
     WHERE passage.corpus_id = %(corpus_id)s AND passage.passage_id = hit.item_id LIMIT 1
 ) AS passage;
+
+-- name: passage_texts
+-- A page of passages in key order, from a key on: for methods that read the whole corpus once.
+SELECT passage_key, title, body
+FROM passage
+WHERE corpus_id = %(corpus_id)s AND passage_key > %(after)s::text
+ORDER BY passage_key
+LIMIT %(fetch)s;
+
+-- name: stored_propositions
+-- What was extracted from one passage, to index it again under another embedding model. Look-ups by key.
+SELECT passage.state, passage.reason, proposition.body,
+       ARRAY(SELECT mention.form FROM mention
+             WHERE mention.corpus_id = proposition.corpus_id
+               AND mention.proposition_id = proposition.proposition_id
+             ORDER BY mention.form)
+FROM passage
+LEFT JOIN proposition ON proposition.corpus_id = passage.corpus_id
+                     AND proposition.passage_id = passage.passage_id
+WHERE passage.corpus_id = %(corpus_id)s AND passage.passage_key = %(passage_key)s
+ORDER BY proposition.ordinal;
 
 -- name: observed_passages
 -- Whole passages for the reformulator, with every proposition and the entities it names.
@@ -106,6 +140,25 @@ CROSS JOIN LATERAL (
     WHERE proposition.corpus_id = passage.corpus_id AND proposition.passage_id = passage.passage_id
 ) AS parts
 WHERE passage.corpus_id = %(corpus_id)s AND passage.passage_id = ANY (%(passage_ids)s::bigint[]);
+
+-- name: context_passages
+-- Whole passages for the reader, by key, with every proposition, where it stands in the text, and the
+-- entities it names. At most as many rows as passages were ranked; look-ups by key.
+SELECT passage.passage_key, passage.title, passage.body, parts.propositions
+FROM passage
+CROSS JOIN LATERAL (
+    SELECT jsonb_agg(jsonb_build_array(
+        proposition.body, proposition.span_start, proposition.span_end,
+        ARRAY(SELECT entity.display
+              FROM incidence JOIN entity USING (corpus_id, entity_id)
+              WHERE incidence.corpus_id = proposition.corpus_id
+                AND incidence.proposition_id = proposition.proposition_id
+              ORDER BY position(lower(entity.display) IN lower(proposition.body)), entity.canonical)
+    ) ORDER BY proposition.ordinal) AS propositions
+    FROM proposition
+    WHERE proposition.corpus_id = passage.corpus_id AND proposition.passage_id = passage.passage_id
+) AS parts
+WHERE passage.corpus_id = %(corpus_id)s AND passage.passage_key = ANY (%(passage_keys)s::text[]);
 
 -- name: seeds
 -- The seeds with their passage and every entity: degree, largest weight, display name.
@@ -149,7 +202,7 @@ WHERE corpus_id = %(corpus_id)s AND entity_id = ANY (%(entity_ids)s::bigint[])
 GROUP BY entity_id;
 
 -- name: passage_keys
--- Keys of the passages that could be among the first K, for ties between equal scores.
+-- Keys of the passages that could be among the first K, where equal scores have to be told apart.
 SELECT passage_id, passage_key
 FROM passage
 WHERE corpus_id = %(corpus_id)s AND passage_id = ANY (%(passage_ids)s::bigint[]);
@@ -159,7 +212,8 @@ WHERE corpus_id = %(corpus_id)s AND passage_id = ANY (%(passage_ids)s::bigint[])
 -- that name an entity of a seed. One row a passage. The entities are looked up in a hash: as an array in an
 -- index condition they would be searched for one by one.
 WITH wanted AS MATERIALIZED (SELECT unnest(%(entity_ids)s::bigint[]) AS entity_id)
-SELECT passage.passage_id, passage.title, passage.body, passage.metadata, earning.propositions
+SELECT passage.passage_id, passage.passage_key, passage.title, passage.body, passage.metadata,
+       earning.propositions
 FROM passage
 CROSS JOIN LATERAL (
     SELECT jsonb_agg(jsonb_build_array(

@@ -5,10 +5,6 @@ SELECT set_config('search_path', %(search_path)s, true),
        set_config('hnsw.ef_search', %(ef_search)s, true),
        set_config('hnsw.iterative_scan', 'relaxed_order', true);
 
--- name: set_index_scans
--- Off: vector searches scan every vector of their partition, and so are exact.
-SELECT set_config('enable_indexscan', %(value)s, true);
-
 -- name: extension
 -- Version and schema of pgvector, where it is installed.
 SELECT extension.extversion, namespace.nspname
@@ -52,7 +48,7 @@ CREATE EXTENSION vector;
 -- name: drop_views
 -- Views stand in the way of a migration that changes a column which they show.
 DROP VIEW IF EXISTS corpus_overview, proposition_detail, entity_neighbourhood, question_explained,
-                    cost_by_day, ingestion_progress, ingestion_failures;
+                    call_cost, cost_by_day, cost_by_question, ingestion_progress, ingestion_failures;
 
 -- name: space_facts
 -- Every vector space with its partition and its index, for `doctor`. One look at the catalogue a space.

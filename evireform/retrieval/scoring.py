@@ -76,7 +76,7 @@ def score(
         tx: A transaction that sees one snapshot.
         corpus_id: The corpus.
         questions: Seeds with their similarities.
-        settings: ``alpha``, ``beta``, ``propagate``, ``k`` and ``hub_degree`` count here.
+        settings: ``alpha``, ``beta``, ``propagate``, ``hub_degree`` and ``depth`` count here.
 
     Returns:
         One result a question, in order.
@@ -93,8 +93,8 @@ def score(
     postings = searching.neighbourhood(tx, corpus_id, sorted(light))
     for frame in frames:
         _read(frame, postings, skip=set(frame.hubs))
-    _add_hubs(tx, corpus_id, frames, postings, settings.k)
-    return _explain(tx, corpus_id, frames, settings.k)
+    _add_hubs(tx, corpus_id, frames, postings, settings.depth)
+    return _explain(tx, corpus_id, frames, settings.depth)
 
 
 def _frame(question: Seeded, rows: Mapping[int, SeedRow], settings: SearchSettings) -> _Frame:
@@ -111,7 +111,8 @@ def _frame(question: Seeded, rows: Mapping[int, SeedRow], settings: SearchSettin
     sources = seeds.mix(signals[0], signals[1:], beta=settings.beta)
 
     chosen = [rows[i] for i in ids]
-    entity_ids = sorted({e for seed in chosen for e in seed.entity_ids})
+    # In the order of the seeds, never of the ids, so that a rebuilt index adds and shows in the same order.
+    entity_ids = list(dict.fromkeys(e for seed in chosen for e in seed.entity_ids))
     column = {e: position for position, e in enumerate(entity_ids)}
     edges = [(row, column[e]) for row, seed in enumerate(chosen) for e in seed.entity_ids]
     incidence = sparse.csr_array(
@@ -216,11 +217,15 @@ def _add_hubs(
 def _explain(tx: Transaction, corpus_id: int, frames: Sequence[_Frame], k: int) -> list[Scored]:
     """Order the passages, and fetch what the first k of each question show."""
     contenders = [readout.cut(frame.scores, k)[1] for frame in frames]
-    wanted = {int(f.passage_ids[row]) for f, rows in zip(frames, contenders, strict=True) for row in rows}
-    keys = searching.passage_keys(tx, corpus_id, sorted(wanted)) if wanted else {}
+    tied = {
+        int(frame.passage_ids[row])
+        for frame, rows in zip(frames, contenders, strict=True)
+        for row in rows[readout.tied(frame.scores[rows])]
+    }
+    keys = searching.passage_keys(tx, corpus_id, sorted(tied)) if tied else {}
     orders = []
     for frame, contending in zip(frames, contenders, strict=True):
-        names = [keys[int(j)] for j in frame.passage_ids[contending]]
+        names = [keys.get(int(j), "") for j in frame.passage_ids[contending]]
         best = readout.order(frame.scores[contending], names, k)
         orders.append([int(contending[row]) for row in best])
     winners = searching.winners(
@@ -235,7 +240,7 @@ def _explain(tx: Transaction, corpus_id: int, frames: Sequence[_Frame], k: int) 
         edges = frame.incidence.nonzero()
         counts = frame.counts[np.array(rows, dtype=np.int64)].toarray()
         passages = tuple(
-            _ranked(frame, row, rank, keys, winners[int(frame.passage_ids[row])], edges, counts[rank - 1])
+            _ranked(frame, row, rank, winners[int(frame.passage_ids[row])], edges, counts[rank - 1])
             for rank, row in enumerate(rows, start=1)
         )
         masses = frame.sources.sum(axis=0)
@@ -260,7 +265,6 @@ def _ranked(
     frame: _Frame,
     row: int,
     rank: int,
-    keys: Mapping[int, str],
     winner: Winner,
     edges: readout.Edges,
     counts: Array,
@@ -287,7 +291,7 @@ def _ranked(
     )
     return RankedPassage(
         rank=rank,
-        passage_key=keys[passage_id],
+        passage_key=winner.passage_key,
         score=float(frame.scores[row]),
         title=winner.title,
         text=winner.text,
@@ -304,7 +308,7 @@ def _earnings(frame: _Frame, winner: Winner, size: float) -> tuple[EarningPropos
     signal = frame.sources.sum(axis=0)
     earned = []
     for proposition_id, ordinal, text, span, entity_ids in winner.propositions:
-        columns = [column[e] for e in entity_ids if e in column]
+        columns = sorted(column[e] for e in entity_ids if e in column)
         z = (1.0 - frame.alpha) * float(frame.mass[columns].sum())
         if proposition_id in row_of:
             row = row_of[proposition_id]

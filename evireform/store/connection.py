@@ -16,8 +16,9 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from evireform import errors
-from evireform.store.revisions import INIT, database_revision, require_current
+from evireform.store.revisions import GRANTS, INIT, database_revision, require_current
 from evireform.store.statements import script, statement
+from evireform.store.vectors import take_arrays
 
 EF_SEARCH = 400
 """Breadth of an HNSW search unless told: recall@100 on real vectors is in docs/benchmarks.md."""
@@ -37,7 +38,7 @@ class Transaction:
     Attributes:
         connection: The SQLAlchemy connection, for rows by key.
         tally: Statements and rows so far.
-        exact: Whether indexes are switched off for vector searches.
+        exact: Whether vector searches scan every vector of their partition; may be changed at any time.
     """
 
     def __init__(self, connection: sa.Connection) -> None:
@@ -64,7 +65,7 @@ class Transaction:
         text = statement(name, dimensions=dimensions, exact=self.exact)
         with _translated(name), self.driver.cursor(binary=True) as cursor:
             cursor.execute(text.encode(), parameters)
-            rows = cursor.fetchall() if cursor.description else []
+            rows = cursor.fetchall() if cursor.pgresult and cursor.pgresult.nfields else []
         self.tally.statements += 1
         self.tally.rows += len(rows)
         return rows
@@ -101,11 +102,6 @@ class Transaction:
             cursor.execute(script(name).encode())
         self.tally.statements += 1
 
-    def set_exact(self, exact: bool) -> None:
-        """Scan every vector from now on in this transaction, or use the index again."""
-        self.run("set_index_scans", {"value": "off" if exact else "on"})
-        self.exact = exact
-
 
 class Store:
     """A database with evireform's tables in one schema.
@@ -128,6 +124,7 @@ class Store:
         self._url = _checked_url(url)
         self._timeout_s = statement_timeout_s
         self._search_path = ""
+        self._closed = False
         self.engine = sa.create_engine(
             "postgresql+psycopg://",
             creator=self._connect,
@@ -139,10 +136,13 @@ class Store:
     def _connect(self) -> psycopg.Connection[Any]:
         # Without named prepared statements: a pooler in transaction mode gives every transaction another
         # server process.
-        return psycopg.connect(self._url, prepare_threshold=None, fallback_application_name="evireform")
+        connection = psycopg.connect(self._url, prepare_threshold=None, fallback_application_name="evireform")
+        take_arrays(connection)
+        return connection
 
     def close(self) -> None:
-        """Close every pooled connection."""
+        """Close every pooled connection. What a thread still has under way ends well, and closes its own."""
+        self._closed = True
         self.engine.dispose()
 
     @contextmanager
@@ -174,8 +174,7 @@ class Store:
         timeout_s = self._timeout_s if statement_timeout_s is None else statement_timeout_s
         with self.plain_transaction(read_only=read_only, snapshot=snapshot) as tx:
             tx.begin(path, statement_timeout_s=timeout_s, ef_search=ef_search or EF_SEARCH)
-            if exact:
-                tx.set_exact(True)
+            tx.exact = exact
             yield tx
 
     @contextmanager
@@ -193,6 +192,8 @@ class Store:
             with _translated("transaction"), connection.begin():
                 yield Transaction(connection)
         finally:
+            if self._closed and not connection.invalidated:
+                connection.detach()
             connection.close()
 
     def _checked_search_path(self) -> str:
@@ -252,10 +253,6 @@ _MISSING = {
     "42883",  # undefined_function
     "42704",  # undefined_object: the type of the extension
 }
-_REFUSED = {
-    "42501",  # insufficient_privilege
-    "25006",  # read_only_sql_transaction: a standby
-}
 _UNREACHABLE = {
     "3D000",  # invalid_catalog_name
     "53300",  # too_many_connections
@@ -280,8 +277,10 @@ def translate(exc: psycopg.Error, name: str) -> errors.DatabaseError:
     problem, remedy = f"the database refused `{name}` ({said})", ""
     if state == _CANCELED:
         problem, remedy = f"`{name}` was canceled ({said})", "raise statement_timeout_s, or ask for less"
-    elif state in _REFUSED:
-        kind, remedy = errors.PermissionMissing, "ask the owner of the database, or connect as another role"
+    elif state == "25006":  # read_only_sql_transaction: a standby
+        kind, remedy = errors.PermissionMissing, "this server only answers searches: connect to its primary"
+    elif state == "42501":  # insufficient_privilege
+        kind, remedy = errors.PermissionMissing, GRANTS
     elif state in _MISSING:
         kind, remedy = errors.SchemaMissing, INIT
     elif state in _UNREACHABLE or state[:2] in ("08", "28") or (not state and _is_lost(exc)):

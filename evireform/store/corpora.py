@@ -41,7 +41,7 @@ def create_corpus(tx: Transaction, name: str, *, titles: Titles) -> CorpusRow:
     Raises:
         UsageError: the name cannot be one, or the corpus there was made with the other titles setting.
     """
-    _check_name(name)
+    check_name(name)
     tx.core(
         insert(corpus_table)
         .values(tenant_id=default_tenant_id(tx), name=name, titles=titles)
@@ -61,7 +61,7 @@ def find_corpus(tx: Transaction, name: str) -> CorpusRow | None:
     Raises:
         UsageError: no corpus can have this name.
     """
-    _check_name(name)
+    check_name(name)
     rows = tx.core(_corpora().where(corpus_table.c.name == name))
     return _corpus(rows[0]) if rows else None
 
@@ -104,6 +104,7 @@ def hold_corpus(tx: Transaction, corpus_id: int) -> None:
 def delete_corpus(tx: Transaction, name: str) -> None:
     """Delete a corpus with everything in it, after the transactions that write into it have ended.
 
+    What its model calls cost stays in the ledger, under its name; what models answered goes.
     The partitions go last, because dropping one keeps every search waiting until the transaction ends.
 
     Raises:
@@ -115,6 +116,7 @@ def delete_corpus(tx: Transaction, name: str) -> None:
         raise CorpusNotFound(f"no corpus is called {name!r} any more: it was deleted meanwhile", name=name)
     spaces_of_corpus = spaces(tx, row.corpus_id)
     tx.run("delete_corpus_parts", {"corpus_id": row.corpus_id})
+    tx.run("forget_corpus", {"corpus_id": row.corpus_id})
     tx.core(sa.delete(corpus_table).where(this))
     for space in spaces_of_corpus:
         tx.run("drop_space_partition", {"corpus_id": row.corpus_id, "space_id": space.space_id})
@@ -177,6 +179,21 @@ def active_space(tx: Transaction, corpus_id: int, kind: Kind) -> SpaceRow:
     return space
 
 
+def open_space(tx: Transaction, name: str, kind: Kind) -> tuple[CorpusRow, SpaceRow]:
+    """A corpus with the space of a kind that searches use, in one statement.
+
+    Raises:
+        CorpusNotFound: no corpus has this name.
+        UsageError: it has no such space, because nothing was ingested.
+    """
+    check_name(name)
+    rows = tx.run("open_space", {"name": name, "kind": kind})
+    if not rows or rows[0][6] is None:
+        corpus = get_corpus(tx, name)
+        return corpus, active_space(tx, corpus.corpus_id, kind)
+    return _corpus(rows[0][:6]), _space((rows[0][0], *rows[0][6:]))
+
+
 def check_space(space: SpaceRow, *, model: str, dimensions: int, prompts: Mapping[str, str]) -> None:
     """Refuse a model that did not make the vectors of a space.
 
@@ -198,7 +215,12 @@ def check_space(space: SpaceRow, *, model: str, dimensions: int, prompts: Mappin
     )
 
 
-def _check_name(name: str) -> None:
+def check_name(name: str) -> None:
+    """Refuse what cannot be the name of a corpus.
+
+    Raises:
+        UsageError: it cannot.
+    """
     if not name.strip() or "\0" in name or len(name) > 200 or well_formed(name) != name:
         raise UsageError(f"a corpus needs a name of 1 to 200 characters, not {name!r}")
 

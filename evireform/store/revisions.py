@@ -11,6 +11,11 @@ from evireform.store.statements import resource_dir
 if TYPE_CHECKING:
     from evireform.store.connection import Transaction
 
+GRANTS = (
+    "connect as another role, or let the owner of the tables grant this one USAGE ON SCHEMA and, "
+    "ON ALL TABLES IN SCHEMA, SELECT to search, and INSERT, UPDATE and DELETE to write"
+)
+
 INIT = "run `evireform init`"
 
 
@@ -33,7 +38,7 @@ def database_revision(tx: Transaction, schema: str) -> str:
     if not found[0][0]:
         raise PermissionMissing(
             f"the database role may not use schema {schema!r}",
-            remedy="ask the owner of the database, or connect as another role",
+            remedy=GRANTS,
         )
     rows = tx.run("migration", {})
     return str(rows[0][0]) if rows else ""

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evireform.records import Candidate, ObservedPassage, Titles
-from evireform.store.vectors import as_text
 
 if TYPE_CHECKING:
     from evireform.records import SpaceRow
@@ -54,9 +53,20 @@ class Postings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ContextPassage:
+    """A passage as a reader reads it, its title also where the reader does not see it, and for each of its
+    propositions the character range in its text where that is known."""
+
+    passage: ObservedPassage
+    title: str
+    spans: tuple[tuple[int, int] | None, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Winner:
     """A ranked passage as it is shown, with the propositions that earned a part of its score."""
 
+    passage_key: str
     title: str
     text: str
     metadata: Mapping[str, Any]
@@ -100,38 +110,39 @@ def nearest(
         return Found(rows=[], repeated=False)
     fetch = limit + max(8, limit // 10)
     repeated = switched = False
-    texts = as_text(vectors)
+    given = np.asarray(vectors, dtype=np.float32)
     while True:
         raw = tx.run(
             statement,
             {
                 "corpus_id": space.corpus_id,
                 "space_id": space.space_id,
-                "vectors": texts,
+                "vectors": given,
+                "dimensions": space.dimensions,
                 "fetch": fetch,
                 **(parameters or {}),
             },
             dimensions=space.dimensions,
         )
-        grouped: list[list[Row]] = [[] for _ in texts]
+        grouped: list[list[Row]] = [[] for _ in vectors]
         for row in raw:
             grouped[row[0]].append(row)
         for rows in grouped:
             rows.sort(key=lambda row: (-row[2], *order(row)))
         if space.indexed and not tx.exact and any(len(rows) < limit for rows in grouped):
-            tx.set_exact(True)
+            tx.exact = True
             repeated = switched = True
             continue
         tied = [rows for rows in grouped if len(rows) >= limit and rows[-1][2] == rows[limit - 1][2]]
         if tied and space.indexed and not tx.exact:
-            tx.set_exact(True)  # the index loses some of hundreds of equal vectors, and may stop early
+            tx.exact = True  # the index loses some of hundreds of equal vectors, and may stop early
             switched = True
             continue
         if any(len(rows) >= fetch for rows in tied):
             fetch *= 4
             continue
         if switched:
-            tx.set_exact(False)
+            tx.exact = False
         return Found(rows=[rows[:limit] for rows in grouped], repeated=repeated)
 
 
@@ -193,6 +204,23 @@ def passage_hits(
     return [[(row[3], row[2]) for row in rows] for rows in found.rows], found.repeated
 
 
+def stored_propositions(
+    tx: Transaction, corpus_id: int, passage_key: str
+) -> list[tuple[str, str, str, tuple[str, ...]]]:
+    """State and reason of a passage with each of its propositions and the surface forms that it names.
+
+    One row with an empty proposition for a passage that has none; no row where there is no such passage.
+    """
+    rows = tx.run("stored_propositions", {"corpus_id": corpus_id, "passage_key": passage_key})
+    return [(row[0], row[1], row[2] or "", tuple(row[3])) for row in rows]
+
+
+def passage_texts(tx: Transaction, corpus_id: int, *, after: str, fetch: int) -> list[tuple[str, str, str]]:
+    """Key, title and text of the next passages behind a key, in key order."""
+    rows = tx.run("passage_texts", {"corpus_id": corpus_id, "after": after, "fetch": fetch})
+    return [(row[0], row[1], row[2]) for row in rows]
+
+
 def observed_passages(
     tx: Transaction,
     corpus_id: int,
@@ -214,6 +242,26 @@ def observed_passages(
             title=row[2] if titles == "on" else "",
             text=row[3],
             propositions=tuple((body, tuple(entities)) for body, entities in row[4] or ()),
+        )
+        for row in rows
+    }
+
+
+def context_passages(
+    tx: Transaction, corpus_id: int, passage_keys: Sequence[str], *, titles: Titles
+) -> dict[str, ContextPassage]:
+    """Whole passages by key; one that vanished since is missing."""
+    rows = tx.run("context_passages", {"corpus_id": corpus_id, "passage_keys": list(passage_keys)})
+    return {
+        row[0]: ContextPassage(
+            passage=ObservedPassage(
+                passage_key=row[0],
+                title=row[1] if titles == "on" else "",
+                text=row[2],
+                propositions=tuple((body, tuple(entities)) for body, _, _, entities in row[3] or ()),
+            ),
+            title=row[1],
+            spans=tuple(None if start is None else (start, end) for _, start, end, _ in row[3] or ()),
         )
         for row in rows
     }
@@ -296,9 +344,10 @@ def winners(
     )
     return {
         row[0]: Winner(
-            title=row[1],
-            text=row[2],
-            metadata=row[3],
+            passage_key=row[1],
+            title=row[2],
+            text=row[3],
+            metadata=row[4],
             propositions=tuple(
                 (
                     proposition_id,
@@ -307,7 +356,7 @@ def winners(
                     None if start is None else (start, end),
                     tuple(entities),
                 )
-                for proposition_id, ordinal, body, start, end, entities in row[4] or ()
+                for proposition_id, ordinal, body, start, end, entities in row[5] or ()
             ),
         )
         for row in rows

@@ -7,14 +7,15 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evireform import connect, ingestion
-from evireform.baselines import ensure_passage_space
 from evireform.errors import CorpusNotFound
+from evireform.evaluation.passage_space import ensure_passage_space
 from evireform.records import ExtractedProposition, Extraction, Passage
 from evireform.store import corpora, spaces
 from evireform.store.connection import Store
@@ -29,7 +30,6 @@ from tests.jobs.indexes import (
     ingest,
     keys,
     rows,
-    scores,
     search,
     untrue,
     versions,
@@ -85,11 +85,21 @@ def name() -> str:
     return next(names)
 
 
-def rankings(store: Store, corpus_name: str) -> list[tuple[list[str], dict[str, float]]]:
+def rankings(store: Store, corpus_name: str) -> list[Any]:
+    """All that a search shows but ids: passages, scores to the last bit, traces and earnings in order."""
     found = [search(store, corpus_name, question, language=language(), k=10) for question in QUESTIONS]
+    text_of = [{seed.proposition_id: seed.text for seed in ranking.seeds} for ranking in found]
     return [
-        (keys(ranking), {key: round(value, 12) for key, value in scores(ranking).items()})
-        for ranking in found
+        [
+            (
+                passage.passage_key,
+                passage.score,
+                [(term.query, texts[term.seed_id], term.entity, term.value) for term in passage.trace],
+                [(earning.text, earning.score, earning.entities) for earning in passage.propositions],
+            )
+            for passage in ranking.passages
+        ]
+        for ranking, texts in zip(found, text_of, strict=True)
     ]
 
 
