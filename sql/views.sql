@@ -120,26 +120,84 @@ COMMENT ON COLUMN question_explained.seed IS
 COMMENT ON COLUMN question_explained.entity IS
     'The entity through which the mass reached the passage; null where the seed lies in the passage.';
 
-CREATE OR REPLACE VIEW cost_by_day WITH (security_invoker = true) AS
-SELECT corpus.name AS corpus,
+CREATE OR REPLACE VIEW call_cost WITH (security_invoker = true) AS
+SELECT model_call.call_id,
+       model_call.called_at,
        (model_call.called_at AT TIME ZONE 'UTC')::date AS day,
-       model_call.model,
+       model_call.corpus_name AS corpus,
+       model_call.passage_key,
+       model_call.question_id,
+       question_log.question,
+       model_call.round_number,
        model_call.purpose,
-       count(*) AS calls,
-       count(*) FILTER (WHERE model_call.cached) AS cached_calls,
-       count(*) FILTER (WHERE model_call.error <> '') AS failed_calls,
-       COALESCE(sum(model_call.tokens_in), 0)::bigint AS tokens_in,
-       COALESCE(sum(model_call.tokens_out), 0)::bigint AS tokens_out,
-       sum(model_call.cost) AS cost,
-       sum(model_call.latency_s) AS latency_s
+       model_call.model,
+       model_call.prompt_version,
+       model_call.cached,
+       model_call.error <> '' AS failed,
+       model_call.cost IS NULL AND (model_call.error = '' OR model_call.tokens_in IS NOT NULL
+                                    OR model_call.tokens_out IS NOT NULL) AS unpriced,
+       model_call.tokens_in,
+       model_call.tokens_out,
+       model_call.tokens_cached,
+       model_call.cost,
+       model_call.latency_s
 FROM model_call
-LEFT JOIN corpus USING (corpus_id)
-GROUP BY corpus.name, day, model_call.model, model_call.purpose;
+LEFT JOIN question_log USING (corpus_id, question_id);
+
+COMMENT ON VIEW call_cost IS
+    'Every call of a language model, what it was for and what it took: group it as you like. Its corpus may have been deleted since.';
+COMMENT ON COLUMN call_cost.day IS 'In UTC.';
+COMMENT ON COLUMN call_cost.question IS 'Null for the calls of an ingestion, and for searches that were not logged.';
+COMMENT ON COLUMN call_cost.cached IS 'Whether it was answered from the ledger, and so cost nothing.';
+COMMENT ON COLUMN call_cost.unpriced IS
+    'Whether it may have cost money that is not known: no price of its model, or no counts from its server.';
+COMMENT ON COLUMN call_cost.tokens_cached IS 'The part of tokens_in that the server had in its own cache.';
+COMMENT ON COLUMN call_cost.cost IS 'At the price of that day. Null where it is unknown, or a failed call was not counted.';
+
+CREATE OR REPLACE VIEW cost_by_day WITH (security_invoker = true) AS
+SELECT corpus,
+       day,
+       model,
+       purpose,
+       count(*) AS calls,
+       count(*) FILTER (WHERE cached) AS cached_calls,
+       count(*) FILTER (WHERE failed) AS failed_calls,
+       count(*) FILTER (WHERE unpriced) AS unpriced_calls,
+       COALESCE(sum(tokens_in), 0)::bigint AS tokens_in,
+       COALESCE(sum(tokens_out), 0)::bigint AS tokens_out,
+       COALESCE(sum(tokens_cached), 0)::bigint AS tokens_cached,
+       sum(cost) FILTER (WHERE NOT cached) AS cost,
+       sum(latency_s) AS latency_s
+FROM call_cost
+GROUP BY corpus, day, model, purpose;
 
 COMMENT ON VIEW cost_by_day IS
-    'Calls of language models, their tokens and cost, by corpus, day, model and purpose. corpus is null where it was deleted since.';
+    'Calls of language models, their tokens and cost, by corpus, day, model and purpose. A corpus stays when it is deleted.';
 COMMENT ON COLUMN cost_by_day.day IS 'In UTC.';
-COMMENT ON COLUMN cost_by_day.cost IS 'Null where no price is known.';
+COMMENT ON COLUMN cost_by_day.cost IS 'Of the calls whose cost is known: null where none is.';
+COMMENT ON COLUMN cost_by_day.unpriced_calls IS 'Calls that may have cost money that is not known.';
+
+CREATE OR REPLACE VIEW cost_by_question WITH (security_invoker = true) AS
+SELECT corpus,
+       question_id,
+       question,
+       count(*) AS calls,
+       count(*) FILTER (WHERE cached) AS cached_calls,
+       count(*) FILTER (WHERE failed) AS failed_calls,
+       count(*) FILTER (WHERE unpriced) AS unpriced_calls,
+       max(round_number) AS rounds,
+       COALESCE(sum(tokens_in), 0)::bigint AS tokens_in,
+       COALESCE(sum(tokens_out), 0)::bigint AS tokens_out,
+       sum(cost) FILTER (WHERE NOT cached) AS cost,
+       sum(latency_s) AS latency_s
+FROM call_cost
+WHERE question_id IS NOT NULL
+GROUP BY corpus, question_id, question;
+
+COMMENT ON VIEW cost_by_question IS
+    'What each logged search asked of language models. Ask by question_id: then it reads only the calls of that search.';
+COMMENT ON COLUMN cost_by_question.rounds IS 'The last round that asked a model.';
+COMMENT ON COLUMN cost_by_question.cost IS 'Of the calls whose cost is known: null where none is.';
 
 CREATE OR REPLACE VIEW ingestion_progress WITH (security_invoker = true) AS
 SELECT corpus.name AS corpus,
@@ -181,5 +239,6 @@ COMMENT ON TABLE incidence IS 'Which proposition names which entity.';
 COMMENT ON TABLE passage_entity IS
     'How many propositions of a passage name an entity, and of how many: what the propagation step reads.';
 COMMENT ON TABLE embedding IS 'Vectors of propositions or passages, one partition a vector space.';
-COMMENT ON TABLE model_call IS 'Every call of a language model: what for, tokens, cost, time, error.';
+COMMENT ON TABLE model_call IS
+    'The ledger: every call of a language model, what for, tokens, cost, time, error, and an answer to reuse. See call_cost.';
 COMMENT ON TABLE question_log IS 'Searches as they went, enough to read why a passage ranked and to replay them.';

@@ -1,8 +1,13 @@
 -- name: known_passages
--- What the corpus already holds of some passages: by key, for skipping what is unchanged.
-SELECT passage_key, content_hash, title, metadata, state
-FROM passage
-WHERE corpus_id = %(corpus_id)s AND passage_key = ANY (%(passage_keys)s::text[]);
+-- What the corpus already holds of some passages, by key, for skipping what is unchanged; and whether title or
+-- metadata are others than those given. Metadata are compared here, for a number may come back from jsonb in
+-- another form than it was given (1e23).
+SELECT passage.passage_key, passage.content_hash, passage.state,
+       passage.title <> given.title OR passage.metadata <> given.metadata::jsonb
+FROM unnest(%(passage_keys)s::text[], %(titles)s::text[], %(metadata)s::text[])
+     AS given (passage_key, title, metadata)
+JOIN passage ON passage.corpus_id = %(corpus_id)s AND passage.passage_key = given.passage_key
+WHERE passage.passage_key = ANY (%(passage_keys)s::text[]);
 
 -- name: hold_corpus
 -- Keep a corpus from being deleted while a transaction writes into it; no row when it is gone already.
@@ -42,6 +47,22 @@ FROM locked
 JOIN unnest(%(passage_keys)s::text[], %(titles)s::text[], %(metadata)s::text[])
      AS given (passage_key, title, metadata) ON given.passage_key = locked.passage_key
 WHERE passage.corpus_id = %(corpus_id)s AND passage.passage_id = locked.passage_id;
+
+-- name: failed_texts
+-- A page of the passages whose extraction failed, in key order from a key on, with all that extracting them
+-- again needs.
+SELECT passage_key, title, body, metadata, content_hash FROM passage
+WHERE corpus_id = %(corpus_id)s AND state = 'failed' AND passage_key > %(after)s::text
+ORDER BY passage_key
+LIMIT %(fetch)s;
+
+-- name: lock_failed_passages
+-- Lock, in key order, those of some passages that are still failed with the text that was tried again.
+SELECT passage_key FROM passage
+WHERE corpus_id = %(corpus_id)s AND passage_key = ANY (%(passage_keys)s::text[]) AND state = 'failed'
+  AND content_hash = ANY (%(hashes)s::bytea[])
+ORDER BY passage_key
+FOR UPDATE;
 
 -- name: lock_passages
 -- Lock passages in key order before they are deleted.
@@ -257,20 +278,6 @@ DELETE FROM mention WHERE corpus_id = %(corpus_id)s;
 -- name: create_space_index
 -- The HNSW index of a space, where it is missing. Minutes at a million vectors.
 SELECT create_space_index(%(corpus_id)s, %(space_id)s);
-
--- name: insert_model_calls
--- The ledger: one row a call of a language model.
-INSERT INTO model_call (tenant_id, corpus_id, passage_key, question_id, purpose, model, prompt_version,
-                        prompt_hash, tokens_in, tokens_out, latency_s, attempts, error)
-SELECT %(tenant_id)s, %(corpus_id)s, given.passage_key, %(question_id)s, given.purpose, given.model,
-       given.prompt_version, given.prompt_hash, given.tokens_in, given.tokens_out, given.latency_s,
-       given.attempts, given.error
-FROM unnest(%(passage_keys)s::text[], %(purposes)s::text[], %(models)s::text[],
-            %(prompt_versions)s::text[], %(prompt_hashes)s::text[], %(tokens_in)s::integer[],
-            %(tokens_out)s::integer[], %(latencies_s)s::double precision[], %(attempts)s::integer[],
-            %(errors)s::text[])
-     AS given (passage_key, purpose, model, prompt_version, prompt_hash, tokens_in, tokens_out, latency_s,
-               attempts, error);
 
 -- name: corpus_counts
 -- What a corpus holds, for `status`. Counts, so a scan of the corpus's rows.

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evireform.records import ModelCall, Passage, PassageState
+from evireform.records import Passage, PassageState
 from evireform.store import corpora
 from evireform.store.vectors import as_copy
-from evireform.wellformed import well_formed
 
 if TYPE_CHECKING:
     from evireform.records import CorpusRow, SpaceRow
@@ -48,12 +47,11 @@ class PreparedPassage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownPassage:
-    """What the corpus already holds under a key."""
+    """What the corpus already holds under a key; ``relabelled`` where title or metadata are given anew."""
 
     content_hash: bytes
-    title: str
-    metadata: Mapping[str, Any]
     state: PassageState
+    relabelled: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,28 +62,36 @@ class Written:
     changed: tuple[str, ...]
 
 
-def known_passages(tx: Transaction, corpus_id: int, passage_keys: Sequence[str]) -> dict[str, KnownPassage]:
-    """What the corpus holds of these keys."""
-    rows = tx.run("known_passages", {"corpus_id": corpus_id, "passage_keys": list(passage_keys)})
-    return {
-        row[0]: KnownPassage(content_hash=bytes(row[1]), title=row[2], metadata=row[3], state=row[4])
-        for row in rows
-    }
+def known_passages(tx: Transaction, corpus_id: int, passages: Sequence[Passage]) -> dict[str, KnownPassage]:
+    """What the corpus holds under the keys of these passages."""
+    rows = tx.run("known_passages", {"corpus_id": corpus_id, **_labels(passages)})
+    return {row[0]: KnownPassage(content_hash=bytes(row[1]), state=row[2], relabelled=row[3]) for row in rows}
+
+
+def failed_texts(tx: Transaction, corpus_id: int, *, after: str, fetch: int) -> list[tuple[Passage, bytes]]:
+    """A page of the passages whose extraction failed, in key order after a key, each with its hash."""
+    rows = tx.run("failed_texts", {"corpus_id": corpus_id, "after": after, "fetch": fetch})
+    return [(Passage(key=row[0], title=row[1], text=row[2], metadata=row[3]), bytes(row[4])) for row in rows]
+
+
+def lock_failed_passages(tx: Transaction, corpus_id: int, hashes: Mapping[str, bytes]) -> set[str]:
+    """Lock passages that are to be written again; gives those that nobody else brought up to date meanwhile.
+
+    Args:
+        tx: An open transaction.
+        corpus_id: The corpus.
+        hashes: Keys of failed passages, each with the content hash under which it failed.
+    """
+    corpora.hold_corpus(tx, corpus_id)
+    parameters = {"passage_keys": sorted(hashes), "hashes": list(hashes.values())}
+    return {row[0] for row in tx.run("lock_failed_passages", {"corpus_id": corpus_id, **parameters})}
 
 
 def relabel_passages(tx: Transaction, corpus_id: int, passages: Sequence[Passage]) -> None:
     """Give passages of unchanged text their new titles and metadata."""
     corpora.hold_corpus(tx, corpus_id)
     ordered = sorted(passages, key=lambda passage: passage.key)
-    tx.run(
-        "relabel_passages",
-        {
-            "corpus_id": corpus_id,
-            "passage_keys": [passage.key for passage in ordered],
-            "titles": [passage.title for passage in ordered],
-            "metadata": [_json(passage.metadata) for passage in ordered],
-        },
-    )
+    tx.run("relabel_passages", {"corpus_id": corpus_id, **_labels(ordered)})
 
 
 def write_passages(
@@ -139,7 +145,11 @@ def write_passages(
 
 
 def delete_passages(tx: Transaction, corpus_id: int, passage_keys: Sequence[str]) -> list[str]:
-    """Take passages out with everything that derives from them. Returns the keys that existed."""
+    """Take passages out with everything that derives from them. Returns the keys that existed.
+
+    What their model calls cost stays in the ledger; what models answered goes, also for a key that has no
+    passage, because the database refused it.
+    """
     corpora.hold_corpus(tx, corpus_id)
     rows = tx.run("lock_passages", {"corpus_id": corpus_id, "passage_keys": sorted(set(passage_keys))})
     passage_ids = [row[0] for row in rows]
@@ -152,6 +162,7 @@ def delete_passages(tx: Transaction, corpus_id: int, passage_keys: Sequence[str]
         differences.subtract(_retract(tx, corpus_id, passage_ids))
         tx.run("delete_passages", {"corpus_id": corpus_id, "passage_ids": passage_ids})
         _settle(tx, corpus_id, differences)
+    tx.run("forget_passages", {"corpus_id": corpus_id, "passage_keys": list(passage_keys)})
     return [row[1] for row in rows]
 
 
@@ -173,36 +184,6 @@ def insert_vectors(
             vectors=vectors,
         )
         tx.copy("copy_embeddings", data)
-
-
-def insert_model_calls(
-    tx: Transaction,
-    corpus: CorpusRow,
-    calls: Sequence[tuple[str | None, ModelCall]],
-    *,
-    question_id: int | None = None,
-) -> None:
-    """Calls of a language model into the ledger, each with the passage that it was for, or None."""
-    if not calls:
-        return
-    tx.run(
-        "insert_model_calls",
-        {
-            "tenant_id": corpus.tenant_id,
-            "corpus_id": corpus.corpus_id,
-            "question_id": question_id,
-            "passage_keys": [key for key, _ in calls],
-            "purposes": [call.purpose for _, call in calls],
-            "models": [call.model for _, call in calls],
-            "prompt_versions": [call.prompt_version for _, call in calls],
-            "prompt_hashes": [call.prompt_hash for _, call in calls],
-            "tokens_in": [call.tokens_in for _, call in calls],
-            "tokens_out": [call.tokens_out for _, call in calls],
-            "latencies_s": [call.latency_s for _, call in calls],
-            "attempts": [call.attempts for _, call in calls],
-            "errors": [well_formed(call.error.replace("\0", "\ufffd")) for _, call in calls],
-        },
-    )
 
 
 def _claim_entities(
@@ -320,6 +301,14 @@ def _settle(tx: Transaction, corpus_id: int, differences: Mapping[int, int]) -> 
         },
     )
     tx.run("drop_unused_entities", {"corpus_id": corpus_id, "entity_ids": touched})
+
+
+def _labels(passages: Sequence[Passage]) -> dict[str, list[str]]:
+    return {
+        "passage_keys": [passage.key for passage in passages],
+        "titles": [passage.title for passage in passages],
+        "metadata": [_json(passage.metadata) for passage in passages],
+    }
 
 
 def _json(value: Mapping[str, Any]) -> str:

@@ -128,3 +128,22 @@ def test_the_revisions_are_those_that_alembic_sees(monkeypatch: pytest.MonkeyPat
     scripts = ScriptDirectory.from_config(alembic_config("", monkeypatch))
     seen = [script.revision for script in scripts.walk_revisions("base", "heads")]
     assert tuple(reversed(seen)) == known_revisions()
+
+
+def test_the_ledger_of_the_first_version_keeps_its_corpora_by_name(
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = alembic_config(empty_database_url, monkeypatch)
+    command.upgrade(config, "0001")
+    with psycopg.connect(empty_database_url) as connection:
+        connection.execute("SET search_path = evireform")
+        connection.execute("INSERT INTO tenant (tenant_id, name, role_name) VALUES (1, 'default', 'x')")
+        connection.execute(
+            "INSERT INTO corpus (corpus_id, tenant_id, name, titles) VALUES (7, 1, 'wiki', 'on')"
+        )
+        calls = "INSERT INTO model_call (tenant_id, corpus_id, purpose, model) VALUES (1, %s, 'extract', 'm')"
+        for corpus_id in (7, 8):
+            connection.execute(calls, [corpus_id])
+    command.upgrade(config, "head")
+    found = catalogue(empty_database_url, "SELECT corpus_id, corpus_name FROM model_call ORDER BY corpus_id")
+    assert found == [(7, "wiki"), (8, "")]

@@ -77,7 +77,7 @@ def test_views_are_dropped_by_name(store: Store) -> None:
         before = tx.driver.execute(query).fetchone()
         tx.run("drop_views", {})
         after = tx.driver.execute(query).fetchone()
-    assert (before, after) == ((7,), (0,))
+    assert (before, after) == ((9,), (0,))
 
 
 def test_the_comment_stays_with_its_statement(tmp_path: Path) -> None:

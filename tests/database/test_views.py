@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
+from decimal import Decimal
 
 import numpy as np
 import psycopg
@@ -11,7 +13,7 @@ import pytest
 
 from evireform.canonical import canonical
 from evireform.records import ModelCall, Passage, PassageState
-from evireform.store import corpora, writing
+from evireform.store import calls, corpora, writing
 from evireform.store.connection import Store
 from evireform.store.writing import PreparedPassage, PreparedProposition
 from tests.database.roles import new_role, run_as_owner
@@ -125,7 +127,7 @@ def call(purpose: str, tokens: int | None, error: str = "") -> ModelCall:
         purpose=purpose,
         model="m-1",
         prompt_version="1",
-        prompt_hash="",
+        prompt_hash="h",
         tokens_in=tokens,
         tokens_out=tokens,
         latency_s=0.5,
@@ -133,30 +135,34 @@ def call(purpose: str, tokens: int | None, error: str = "") -> ModelCall:
     )
 
 
+def record(store: Store, *made: ModelCall) -> None:
+    with store.transaction() as tx:
+        corpus = corpora.get_corpus(tx, "wiki")
+        for one in made:
+            calls.insert_call(tx, corpus, one, key="", answer=None)
+
+
 def test_cost_by_day(wiki: Store) -> None:
-    calls = [
-        ("oslo", call("extract", 7)),
-        ("broken", call("extract", None, "timeout")),
-        (None, call("select", 4)),
-    ]
-    with wiki.transaction() as tx:
-        writing.insert_model_calls(tx, corpora.get_corpus(tx, "wiki"), calls)
+    priced = replace(call("select", 4), cost=Decimal("0.5"), tokens_cached=3)
+    cached = replace(call("select", 0), cost=Decimal(0), cached=True)
+    record(wiki, call("extract", 7), call("extract", None, "timeout"), priced, cached)
     found = rows(
         wiki,
-        "SELECT corpus, model, purpose, calls, failed_calls, tokens_in, tokens_out, cost, latency_s "
-        "FROM cost_by_day WHERE day = (now() AT TIME ZONE 'UTC')::date ORDER BY purpose",
+        "SELECT corpus, model, purpose, calls, cached_calls, failed_calls, unpriced_calls, "
+        "tokens_in, tokens_out, tokens_cached, cost, latency_s FROM cost_by_day "
+        "WHERE day = (now() AT TIME ZONE 'UTC')::date ORDER BY purpose",
     )
     assert found == [
-        ("wiki", "m-1", "extract", 2, 1, 7, 7, None, 1.0),
-        ("wiki", "m-1", "select", 1, 0, 4, 4, None, 0.5),
+        ("wiki", "m-1", "extract", 2, 0, 1, 1, 7, 7, 0, None, 1.0),
+        ("wiki", "m-1", "select", 2, 1, 0, 0, 4, 4, 3, Decimal("0.5"), 1.0),
     ]
 
 
 def test_cost_outlives_its_corpus(wiki: Store) -> None:
+    record(wiki, call("extract", 7))
     with wiki.transaction() as tx:
-        writing.insert_model_calls(tx, corpora.get_corpus(tx, "wiki"), [("oslo", call("extract", 7))])
         corpora.delete_corpus(tx, "wiki")
-    assert rows(wiki, "SELECT corpus, tokens_in FROM cost_by_day") == [(None, 7)]
+    assert rows(wiki, "SELECT corpus, tokens_in FROM cost_by_day") == [("wiki", 7)]
 
 
 def test_question_explained(wiki: Store) -> None:

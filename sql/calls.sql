@@ -1,0 +1,92 @@
+-- name: find_answer
+-- The newest answer to an identical call of the same tenant that has not expired: one index probe.
+-- Sorted by time, which no index gives, so that none but that of the keys is worth taking.
+SELECT answer FROM model_call
+WHERE tenant_id = %(tenant_id)s AND cache_key = %(key)s AND answer IS NOT NULL
+  AND (%(days)s::integer = 0 OR called_at > now() - make_interval(days => %(days)s))
+ORDER BY called_at DESC LIMIT 1;
+
+-- name: answered_keys
+-- Which of these calls `find_answer` would answer: one index probe a key.
+SELECT DISTINCT cache_key FROM model_call
+WHERE tenant_id = %(tenant_id)s AND cache_key = ANY (%(keys)s::text[]) AND answer IS NOT NULL
+  AND (%(days)s::integer = 0 OR called_at > now() - make_interval(days => %(days)s));
+
+-- name: insert_call
+-- One call of a language model. Its answer is kept only while its corpus is there: a deletion that came first
+-- is waited for, and one that comes later takes the answer out.
+WITH held AS MATERIALIZED (
+    SELECT corpus_id FROM corpus WHERE corpus_id = %(corpus_id)s FOR KEY SHARE
+)
+INSERT INTO model_call (tenant_id, corpus_id, corpus_name, passage_key, round_number, purpose, model,
+                        prompt_version, prompt_hash, parameters, bytes_sent, tokens_in, tokens_out,
+                        tokens_cached, cost, latency_s, attempts, cached, error, cache_key, answer)
+SELECT %(tenant_id)s, %(corpus_id)s, %(corpus_name)s::text, %(passage_key)s::text, %(round_number)s::integer,
+       %(purpose)s::text, %(model)s::text, %(prompt_version)s::text, %(prompt_hash)s::text,
+       %(parameters)s::jsonb, %(bytes_sent)s::integer, %(tokens_in)s::integer, %(tokens_out)s::integer,
+       %(tokens_cached)s::integer, %(cost)s::numeric, %(latency_s)s::double precision, %(attempts)s::integer,
+       %(cached)s::boolean, %(error)s::text, %(key)s::text,
+       CASE WHEN EXISTS (SELECT FROM held) THEN %(answer)s::text END
+RETURNING call_id;
+
+-- name: link_calls
+-- Calls of a search to its row in the log, by their keys.
+UPDATE model_call SET question_id = %(question_id)s
+WHERE call_id = ANY (%(call_ids)s::bigint[]);
+
+-- name: forget_passages
+-- What models said about passages that are deleted: their answers, and errors, which may quote them. The counts
+-- and the cost stay.
+UPDATE model_call
+SET answer = NULL, error = CASE WHEN error = '' THEN '' ELSE 'deleted with its passage' END
+WHERE corpus_id = %(corpus_id)s AND passage_key = ANY (%(passage_keys)s::text[])
+  AND (answer IS NOT NULL OR error <> '');
+
+-- name: forget_corpus
+-- The same for everything that was asked about a corpus that is deleted.
+UPDATE model_call
+SET answer = NULL, error = CASE WHEN error = '' THEN '' ELSE 'deleted with its corpus' END
+WHERE corpus_id = %(corpus_id)s AND (answer IS NOT NULL OR error <> '');
+
+-- name: costs
+-- Calls, tokens and money by corpus, passage, question, model, purpose, day or round. Reads every call of the
+-- corpus (of all corpora: the ledger) since the given time.
+SELECT corpus_group, group_key, group_text,
+       count(*),
+       count(*) FILTER (WHERE cached),
+       count(*) FILTER (WHERE failed),
+       COALESCE(sum(tokens_in), 0)::bigint,
+       COALESCE(sum(tokens_out), 0)::bigint,
+       COALESCE(sum(tokens_cached), 0)::bigint,
+       CASE WHEN bool_or(unpriced) THEN sum(cost) FILTER (WHERE NOT cached) ELSE COALESCE(sum(cost), 0) END,
+       count(*) FILTER (WHERE unpriced),
+       sum(latency_s)
+FROM (SELECT CASE WHEN %(by)s IN ('passage', 'question') THEN corpus ELSE '' END AS corpus_group,
+             CASE %(by)s WHEN 'corpus' THEN corpus
+                         WHEN 'passage' THEN COALESCE(passage_key, '')
+                         WHEN 'question' THEN COALESCE(question_id::text, '')
+                         WHEN 'model' THEN model
+                         WHEN 'purpose' THEN purpose
+                         WHEN 'day' THEN day::text
+                         WHEN 'round' THEN round_number::text END AS group_key,
+             CASE WHEN %(by)s = 'question' THEN COALESCE(question, '') ELSE '' END AS group_text,
+             call_cost.*
+      FROM call_cost
+      WHERE (%(corpus)s::text IS NULL OR corpus = %(corpus)s)
+        AND (%(since)s::timestamptz IS NULL OR called_at >= %(since)s)) AS grouped
+GROUP BY corpus_group, group_key, group_text
+ORDER BY corpus_group, CASE WHEN %(by)s IN ('day', 'round') THEN group_key END,
+         sum(tokens_in) + sum(tokens_out) DESC NULLS LAST, group_key;
+
+-- name: extraction_rates
+-- What the last extractions by a model and a prompt took beside what was sent, in one corpus or in all of the
+-- tenant's. Repairs count what they took, but sent nothing new. Reads backwards until it has enough: all of the
+-- ledger where there is little.
+SELECT count(*), count(bytes_sent), COALESCE(sum(bytes_sent), 0)::bigint, COALESCE(sum(tokens_in), 0)::bigint,
+       COALESCE(sum(tokens_out), 0)::bigint, COALESCE(sum(tokens_cached), 0)::bigint
+FROM (SELECT bytes_sent, tokens_in, tokens_out, tokens_cached
+      FROM model_call
+      WHERE tenant_id = %(tenant_id)s AND (%(corpus_id)s::bigint IS NULL OR corpus_id = %(corpus_id)s)
+        AND purpose = 'extract' AND model = %(model)s AND prompt_version = %(prompt_version)s
+        AND NOT cached AND tokens_in IS NOT NULL AND tokens_out IS NOT NULL
+      ORDER BY call_id DESC LIMIT %(fetch)s) AS latest;
