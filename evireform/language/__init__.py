@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from evireform.language.tokens import Tokenizer
 from evireform.records import (
     Candidate,
     Control,
     CorpusRow,
+    ExpectedCall,
     Extraction,
     Judgement,
     ModelCall,
@@ -102,6 +104,10 @@ class Language(Protocol):
         """
         ...
 
+    def expected_calls(self, passages: Sequence[Passage]) -> list[tuple[ExpectedCall, ...]]:
+        """The model calls that `extract` would begin with for each passage; none where it asks no model."""
+        ...
+
     def select(self, question: str, candidates: Sequence[Candidate], *, limit: int) -> Selection:
         """Positions of the candidates that open every route to the evidence, best first."""
         ...
@@ -110,16 +116,47 @@ class Language(Protocol):
         """Queries for what the question needs and the observed passages do not hold."""
         ...
 
-    def control(self, question: str, observed: Sequence[ObservedPassage], *, limit: int) -> Control:
-        """After a round: whether the evidence suffices, or else a query for each gap."""
+    def control(
+        self, question: str, observed: Sequence[ObservedPassage], *, limit: int, round_number: int
+    ) -> Control:
+        """Before a later round: whether all evidence so far suffices, or else a query for each gap.
+
+        The caller drops queries that were asked before and keeps the first ``limit`` of the others.
+        ``round_number`` is the round that the queries would begin, for the ledger.
+        """
         ...
 
-    def judge(self, question: str, passages: Sequence[ObservedPassage], *, limit: int) -> Judgement:
-        """Positions of the passages that answer the question together, as a set; at most ``limit``."""
+    def judge(
+        self,
+        question: str,
+        observed: Sequence[ObservedPassage],
+        passages: Sequence[ObservedPassage],
+        *,
+        limit: int,
+    ) -> Judgement:
+        """Positions in ``passages`` of those that, with the evidence, answer the question as a set.
+
+        The most needed first, at most ``limit``; what is left out adds nothing.
+        """
         ...
 
-    def read(self, question: str, passages: Sequence[ObservedPassage]) -> Reading:
-        """A short answer from these passages, or ``unknown``; without passages from knowledge alone."""
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """What counts the tokens of passages for `read`."""
+        ...
+
+    def read(
+        self,
+        question: str,
+        passages: Sequence[ObservedPassage],
+        *,
+        on_text: Callable[[str], None] | None = None,
+    ) -> Reading:
+        """A short answer from these passages, or ``unknown``; without passages from knowledge alone.
+
+        ``on_text`` is called with the answer so far as it is written, by a backend that writes: with an empty
+        text whenever it begins anew.
+        """
         ...
 
 

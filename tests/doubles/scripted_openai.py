@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -30,6 +31,10 @@ class Reply:
         finish_reason: As the protocol has it, for example ``length`` for a truncated message.
         refusal: Set where the model refuses; ``content`` is then sent as null.
         raw: Sent as it is, in place of a body of the protocol.
+        usage: Tokens in and out that a chat is billed; None counts the words.
+        cached: Tokens in that the server says it had in its cache.
+        no_choice: Whether the answer has a usage and no message.
+        drop: Where the connection breaks: ``before`` the answer, or ``within`` its body.
     """
 
     content: Any = ""
@@ -39,6 +44,10 @@ class Reply:
     finish_reason: str = "stop"
     refusal: str | None = None
     raw: bytes | None = None
+    usage: tuple[int, int] | None = None
+    cached: int | None = None
+    no_choice: bool = False
+    drop: Literal["", "before", "within"] = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +77,8 @@ class ScriptedOpenAI:
     Attributes:
         requests: Everything that arrived, in order.
         refused_formats: Types of ``response_format`` that the server answers 400 to.
+        streaming: How it streams: ``counted`` (with a usage at the end), ``uncounted`` (it ignores the wish
+            for one), ``refused`` (400) or ``ignored`` (an ordinary answer).
         tokens_in, tokens_out: What it has billed: words of the messages, words of the answers.
     """
 
@@ -75,6 +86,7 @@ class ScriptedOpenAI:
         self.encoder = HashEncoder(dimensions)
         self.requests: list[Request] = []
         self.refused_formats: set[str] = set()
+        self.streaming: Literal["counted", "uncounted", "refused", "ignored"] = "counted"
         self.tokens_in = 0
         self.tokens_out = 0
         self._scripts: dict[str, list[Any]] = {}
@@ -116,14 +128,18 @@ class ScriptedOpenAI:
             return reply, {"object": "list", "data": reply.content}
         tokens_in = _words(request.body.get("messages") or request.body.get("input"))
         tokens_out = _words(reply.content) if request.purpose != "embed" else 0
+        if reply.usage is not None:
+            tokens_in, tokens_out = reply.usage
         with self._lock:
             self.tokens_in += tokens_in
             self.tokens_out += tokens_out
-        usage = {
+        usage: dict[str, Any] = {
             "prompt_tokens": tokens_in,
             "completion_tokens": tokens_out,
             "total_tokens": tokens_in + tokens_out,
         }
+        if reply.cached is not None:
+            usage["prompt_tokens_details"] = {"cached_tokens": reply.cached}
         model = request.body.get("model", "")
         if request.purpose == "embed":
             return reply, {"object": "list", "model": model, "data": reply.content, "usage": usage}
@@ -139,7 +155,7 @@ class ScriptedOpenAI:
             "object": "chat.completion",
             "created": 0,
             "model": model,
-            "choices": [choice],
+            "choices": [] if reply.no_choice else [choice],
             "usage": usage,
         }
 
@@ -147,6 +163,8 @@ class ScriptedOpenAI:
         refused = (request.body.get("response_format") or {}).get("type", "") in self.refused_formats
         if refused:
             return Reply(status=400, content="this response_format type is unavailable now")
+        if request.body.get("stream") and self.streaming == "refused":
+            return Reply(status=400, content="stream_options are not supported")
         answers = self._scripts.get(request.purpose, [])
         if answers:
             return answers.pop(0) if len(answers) > 1 else answers[0]
@@ -186,6 +204,24 @@ def _words(content: Any) -> int:
     return len((content if isinstance(content, str) else json.dumps(content)).split())
 
 
+def _events(answer: dict[str, Any], *, counted: bool) -> bytes:
+    """A chat's answer as the events of a stream, the message in pieces of eight characters."""
+    common = {key: answer[key] for key in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
+    chunks: list[dict[str, Any]] = []
+    for choice in answer["choices"]:
+        for name in ("content", "refusal"):
+            text = choice["message"][name] or ""
+            chunks += [
+                {"choices": [{"index": 0, "delta": {name: text[start : start + 8]}, "finish_reason": None}]}
+                for start in range(0, len(text), 8)
+            ]
+        chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]})
+    if counted:
+        chunks.append({"choices": [], "usage": answer["usage"]})
+    lines = [f"data: {json.dumps(common | chunk)}\n\n" for chunk in chunks]
+    return "".join([*lines, "data: [DONE]\n\n"]).encode()
+
+
 def _handler(scripted: ScriptedOpenAI) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -200,16 +236,27 @@ def _handler(scripted: ScriptedOpenAI) -> type[BaseHTTPRequestHandler]:
             )
             reply, answer = scripted.answer(request)
             time.sleep(reply.delay_s)
+            streams = body.get("stream") and reply.status < 400 and scripted.streaming != "ignored"
             payload = json.dumps(answer).encode() if reply.raw is None else reply.raw
+            if streams and reply.raw is None:
+                payload = _events(answer, counted=scripted.streaming == "counted")
             try:
+                if reply.drop == "before":
+                    self.connection.shutdown(socket.SHUT_RDWR)
+                    return
                 self.send_response(reply.status)
-                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Type", "text/event-stream" if streams else "application/json")
                 self.send_header("Content-Length", str(len(payload)))
                 for name, value in reply.headers.items():
                     self.send_header(name, value)
                 self.end_headers()
+                if reply.drop == "within":
+                    self.wfile.write(payload[: len(payload) // 2])
+                    self.wfile.flush()
+                    self.connection.shutdown(socket.SHUT_RDWR)
+                    return
                 self.wfile.write(payload)
-            except (BrokenPipeError, ConnectionResetError):
+            except OSError:
                 pass  # the client gave up waiting
 
         def log_message(self, *_: object) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from evireform.language.prompts import load, load_all
 
-PURPOSES = ["extract", "reformulate", "select"]
+PURPOSES = ["control", "direct", "extract", "judge", "read", "reformulate", "select"]
 
 
 def test_there_is_one_prompt_for_each_verb() -> None:

@@ -6,20 +6,26 @@ model may send back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from copy import copy
 
 from evireform.language import Ledger
+from evireform.language.openai.answering import read
 from evireform.language.openai.asking import Asking
 from evireform.language.openai.chat import Chat
+from evireform.language.openai.control import control
+from evireform.language.openai.expectation import expected_calls
 from evireform.language.openai.extraction import extract
+from evireform.language.openai.judging import judge
 from evireform.language.openai.reformulation import reformulate
 from evireform.language.openai.selection import select
-from evireform.language.prompts import load_all
+from evireform.language.prompts import load, load_all
+from evireform.language.tokens import Tokenizer, tokenizer_of
 from evireform.records import (
     Candidate,
     Control,
     CorpusRow,
+    ExpectedCall,
     Extraction,
     Judgement,
     ObservedPassage,
@@ -36,7 +42,7 @@ class OpenAILanguage:
 
     Passages, propositions and questions go into the user message as JSON strings, and the prompt calls
     them quoted data. Candidates carry labels (``A0``, ``A1``, …) that mean nothing outside the call. An
-    answer that cannot be used is sent back once with what is wrong about it; after that the verb reports
+    answer that cannot be used is sent back, twice at most, with what is wrong about it; then the verb reports
     ``degraded`` or ``error``, with every call in ``calls``.
 
     Raises:
@@ -46,10 +52,12 @@ class OpenAILanguage:
     wants_entities = False
 
     def __init__(self, settings: LanguageSettings, ledger: Ledger | None = None) -> None:
-        self._asking = Asking(Chat(settings), settings.window_tokens)
+        self._asking = Asking(Chat(settings), settings.window_tokens, ledger)
         self._concurrency = settings.concurrency
+        self._on_unsupported = settings.unsupported
         versions = "+".join(f"{prompt.purpose}.{prompt.version}" for prompt in load_all())
         self._name = f"openai/{settings.model}/{versions}"
+        self._extractor = f"openai/{settings.model}/extract.{load('extract').version}"
 
     @property
     def name(self) -> str:
@@ -57,21 +65,27 @@ class OpenAILanguage:
 
     @property
     def extractor(self) -> str:
-        return self._name
+        return self._extractor
 
     @property
     def concurrency(self) -> int:
         return self._concurrency
 
     def in_corpus(self, corpus: CorpusRow) -> OpenAILanguage:
-        return self
+        bound = copy(self)
+        bound._asking = self._asking.in_corpus(corpus)
+        return bound
 
     def extract(self, passages: Sequence[Passage]) -> list[Extraction]:
-        """One call per passage, ``settings.concurrency`` at once; a passage fails alone."""
-        if len(passages) == 1:
-            return [extract(self._asking, passages[0])]
-        with ThreadPoolExecutor(self._concurrency, thread_name_prefix="evireform-extract") as threads:
-            return list(threads.map(lambda passage: extract(self._asking, passage), passages))
+        """A call for each passage and more for a long one, one after the other; a passage fails alone.
+
+        Raises:
+            BudgetSpent: the ledger permits no further call.
+        """
+        return [extract(self._asking, passage, on_unsupported=self._on_unsupported) for passage in passages]
+
+    def expected_calls(self, passages: Sequence[Passage]) -> list[tuple[ExpectedCall, ...]]:
+        return [expected_calls(self._asking, passage) for passage in passages]
 
     def select(self, question: str, candidates: Sequence[Candidate], *, limit: int) -> Selection:
         return select(self._asking, question, candidates, limit=limit)
@@ -79,11 +93,30 @@ class OpenAILanguage:
     def reformulate(self, question: str, observed: Sequence[ObservedPassage], *, limit: int) -> Reformulation:
         return reformulate(self._asking, question, observed, limit=limit)
 
-    def control(self, question: str, observed: Sequence[ObservedPassage], *, limit: int) -> Control:
-        raise NotImplementedError
+    def control(
+        self, question: str, observed: Sequence[ObservedPassage], *, limit: int, round_number: int
+    ) -> Control:
+        return control(self._asking, question, observed, limit=limit, round_number=round_number)
 
-    def judge(self, question: str, passages: Sequence[ObservedPassage], *, limit: int) -> Judgement:
-        raise NotImplementedError
+    def judge(
+        self,
+        question: str,
+        observed: Sequence[ObservedPassage],
+        passages: Sequence[ObservedPassage],
+        *,
+        limit: int,
+    ) -> Judgement:
+        return judge(self._asking, question, observed, passages, limit=limit)
 
-    def read(self, question: str, passages: Sequence[ObservedPassage]) -> Reading:
-        raise NotImplementedError
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return tokenizer_of(self._asking.chat.model)
+
+    def read(
+        self,
+        question: str,
+        passages: Sequence[ObservedPassage],
+        *,
+        on_text: Callable[[str], None] | None = None,
+    ) -> Reading:
+        return read(self._asking, question, passages, on_text=on_text)

@@ -1,46 +1,61 @@
-"""One question to a chat model over the OpenAI protocol: the format it can give, retries, and the ledger."""
+"""One question to a chat model over the OpenAI protocol: what the server understands, retries and pace."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
 from tenacity.wait import wait_exponential, wait_random
 
 from evireform.errors import ModelUnavailable
+from evireform.language.openai.pace import Pace
 from evireform.language.prompts import Prompt
 from evireform.records import ModelCall
 from evireform.settings import LanguageSettings
-
-if TYPE_CHECKING:
-    from openai.types.chat import ChatCompletion
+from evireform.wellformed import well_formed
 
 Message = Mapping[str, str]
 
 MAX_RETRY_AFTER_S = 120.0
 """Longest wait that a server may ask for; a call that should wait longer fails at once."""
 
+SHOWN_CHARACTERS = 20_000
+"""Characters of a message that are shown while it arrives."""
+
+_ABOUT_STREAMS = re.compile(r"\bstream")
+_ABSENT = "the server's answer holds no message"
+_ERROR_CHARACTERS = 500
 _TRANSIENT_STATUSES = frozenset({408, 409, 429})
 _BACK_OFF = wait_exponential(multiplier=0.5, max=30.0) + wait_random(0.0, 0.5)
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What a server understands: how it is asked for JSON, and whether it takes a temperature."""
+    """What a server understands: how it is asked for JSON, whether it takes a temperature, and whether it
+    streams with its token counts."""
 
     json_format: Literal["json_schema", "json_object", "text"] = "json_schema"
     temperature: bool = True
+    streaming: bool = True
+
+    def parameters(self) -> dict[str, Any]:
+        """What is sent beside the messages, for the ledger."""
+        temperature = {"temperature": 0} if self.temperature else {}
+        return temperature | {"response_format": self.json_format}
 
     def simpler(self, complaint: str) -> Dialect | None:
         """What to try after a 400 with this text; ``None`` when nothing simpler is left."""
         if self.temperature and "temperature" in complaint:
             return replace(self, temperature=False)
+        if self.streaming and _ABOUT_STREAMS.search(complaint):
+            return replace(self, streaming=False)
         if self.json_format == "json_schema":
             return replace(self, json_format="json_object")
         if self.json_format == "json_object":
@@ -54,10 +69,26 @@ _understood: dict[tuple[str, str], Dialect] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatReply:
-    """A model's message, and the record of the call. ``call.error`` says why the message is empty."""
+    """A model's message, and the record of the call. ``call.error`` says why the message is empty.
+
+    ``truncated`` says that the message, also an empty one, ends where the server allowed no more tokens;
+    ``absent`` that the server answered without a message, so that it is worth asking again.
+    """
 
     content: str
     call: ModelCall
+    truncated: bool = False
+    absent: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Message:
+    """What matters of a server's answer. The openai library does not check it, so anything may be None."""
+
+    content: object = None
+    refusal: object = None
+    finish_reason: object = None
+    usage: object = None
 
 
 class Chat:
@@ -70,8 +101,9 @@ class Chat:
     def __init__(self, settings: LanguageSettings) -> None:
         from openai import OpenAI, OpenAIError
 
-        self._model = settings.model
+        self.model = settings.model
         self._attempts = settings.attempts
+        self._pace = Pace(settings.concurrency, settings.tokens_per_minute)
         try:
             self._client = OpenAI(
                 base_url=settings.base_url or None, timeout=settings.timeout_s, max_retries=0
@@ -81,61 +113,96 @@ class Chat:
                 "the openai language backend has no API key: set OPENAI_API_KEY "
                 "(to any value for a server that asks for none), or use the backend 'rules'"
             ) from error
+        self._server = (str(self._client.base_url), self.model)
 
-    def ask(self, prompt: Prompt, messages: Sequence[Message], schema: Mapping[str, Any]) -> ChatReply:
+    def ask(
+        self,
+        prompt: Prompt,
+        messages: Sequence[Message],
+        schema: Mapping[str, Any],
+        *,
+        expected_tokens: int = 0,
+        on_text: Callable[[str], None] | None = None,
+    ) -> ChatReply:
         """One answer at temperature 0. Never raises for what the server or the model does.
 
         A 400 may be about the JSON format: plainer ones are tried then, and what worked is remembered for
-        the server. 408, 409, 429, 5xx, timeouts and lost connections are repeated after exponential
-        back-off with jitter, or after what the server asks for in ``Retry-After``.
+        the server. So is a schema that the server took and did not keep to. 408, 409, 429, 5xx, timeouts and
+        lost connections are repeated after exponential back-off with jitter, or after what the server asks
+        for in ``Retry-After``, which every other call to it waits for too.
 
         Args:
             prompt: The prompt that the first message holds, for the ledger.
             messages: The conversation.
             schema: JSON schema of the answer.
+            expected_tokens: About what the call will take, question and answer, for the pace.
+            on_text: Called with the message so far as it arrives, and with an empty text whenever an
+                attempt begins; with the whole message at once where the server cannot stream and count.
         """
-        from openai import OpenAIError
+        from openai import APIStatusError, OpenAIError
 
-        started = time.perf_counter()
         attempts = 0
+        sent = Dialect()
+        started = time.perf_counter()
 
-        def send(dialect: Dialect) -> ChatCompletion:
-            nonlocal attempts
-            attempts += 1
-            return self._send(messages, dialect, prompt.purpose, schema)
+        def send(dialect: Dialect) -> _Message:
+            nonlocal attempts, sent, started
+            with self._pace.turn(expected_tokens) as turn:
+                attempts, sent, started = attempts + 1, dialect, time.perf_counter()
+                try:
+                    message = self._send(messages, dialect, prompt.purpose, schema, on_text)
+                except APIStatusError:
+                    turn.tokens = 0
+                    raise
+                counts = (_count(message.usage, name) for name in ("prompt_tokens", "completion_tokens"))
+                turn.tokens = sum(count or 0 for count in counts) or turn.tokens
+                return message
 
-        content = error = ""
-        usage = None
+        message, content, error = _Message(), "", ""
         try:
-            response = self._answered(send)
-        except (OpenAIError, ValueError) as failure:  # ValueError: a body that is no JSON
+            message = self._answered(send)
+        except (OpenAIError, ConnectionError, ValueError) as failure:  # ValueError: a body that is no JSON
             error = f"{type(failure).__name__}: {failure}"
         else:
-            content, error = _message(response)
-            usage = getattr(response, "usage", None)
-        call = ModelCall(
-            purpose=prompt.purpose,
-            model=self._model,
-            prompt_version=prompt.version,
-            prompt_hash=_hash(messages),
-            tokens_in=_count(getattr(usage, "prompt_tokens", None)),
-            tokens_out=_count(getattr(usage, "completion_tokens", None)),
-            latency_s=time.perf_counter() - started,
+            content, error = _content(message)
+            self._learn(sent, message, streamed=on_text is not None)
+        latency_s = time.perf_counter() - started
+        truncated = message.finish_reason == "length"
+        call = replace(
+            self.call(prompt, messages),
+            parameters=sent.parameters(),
+            tokens_in=_count(message.usage, "prompt_tokens"),
+            tokens_out=_count(message.usage, "completion_tokens"),
+            tokens_cached=_cached(message.usage),
+            latency_s=latency_s,
             attempts=attempts,
-            error=error,
+            error=_line(error),
         )
-        return ChatReply(content=content, call=call)
+        return ChatReply(content=content, call=call, truncated=truncated, absent=error == _ABSENT)
 
-    def _answered(self, send: Callable[[Dialect], ChatCompletion]) -> ChatCompletion:
+    def call(self, prompt: Prompt, messages: Sequence[Message]) -> ModelCall:
+        """The record of a call that was not made."""
+        return ModelCall(
+            purpose=prompt.purpose,
+            model=self.model,
+            prompt_version=prompt.version,
+            prompt_hash=hashlib.sha256(
+                json.dumps(list(map(dict, messages)), sort_keys=True).encode()
+            ).hexdigest(),
+            tokens_in=0,
+            tokens_out=0,
+            attempts=0,
+        )
+
+    def _answered(self, send: Callable[[Dialect], _Message]) -> _Message:
         """The server's answer in the richest dialect that it takes."""
         from openai import BadRequestError, UnprocessableEntityError
 
-        server = (str(self._client.base_url), self._model)
-        dialect = _understood.get(server, Dialect())
+        dialect = known = _understood.get(self._server, Dialect())
         first: Exception | None = None
         while True:
             try:
-                response = self._retrying()(send, dialect)
+                message = self._retrying()(send, dialect)
             except (BadRequestError, UnprocessableEntityError) as error:
                 first = first or error
                 plainer = dialect.simpler(str(error))
@@ -143,21 +210,45 @@ class Chat:
                     raise first from None
                 dialect = plainer
             else:
-                _understood[server] = dialect
-                return response
+                if dialect != known:
+                    _understood[self._server] = dialect
+                return message
+
+    def _learn(self, dialect: Dialect, message: _Message, *, streamed: bool) -> None:
+        """Remember that a server ignores what it accepted: a schema, or the wish for counts in a stream."""
+        learnt = dialect
+        if streamed and message.usage is None:
+            learnt = replace(learnt, streaming=False)
+        content = _content(message)[0] if message.finish_reason == "stop" else ""
+        if dialect.json_format == "json_schema" and content and not _is_json(content):
+            learnt = replace(learnt, json_format="json_object")
+        if learnt != dialect:
+            _understood[self._server] = learnt
 
     def _retrying(self) -> Retrying:
         return Retrying(
             stop=stop_after_attempt(self._attempts),
-            wait=_wait_s,
+            wait=self._wait_s,
             retry=retry_if_exception(_is_transient),
             reraise=True,
         )
 
+    def _wait_s(self, state: RetryCallState) -> float:
+        asked = _retry_after_s(state.outcome.exception() if state.outcome else None)
+        if asked is None:
+            return _BACK_OFF(state)
+        self._pace.pause(asked)
+        return asked
+
     def _send(
-        self, messages: Sequence[Message], dialect: Dialect, name: str, schema: Mapping[str, Any]
-    ) -> ChatCompletion:
-        request: dict[str, Any] = {"model": self._model, "messages": list(messages)}
+        self,
+        messages: Sequence[Message],
+        dialect: Dialect,
+        name: str,
+        schema: Mapping[str, Any],
+        on_text: Callable[[str], None] | None,
+    ) -> _Message:
+        request: dict[str, Any] = {"model": self.model, "messages": list(messages)}
         if dialect.temperature:
             request["temperature"] = 0
         if dialect.json_format == "json_object":
@@ -167,30 +258,97 @@ class Chat:
                 "type": "json_schema",
                 "json_schema": {"name": name, "strict": True, "schema": schema},
             }
-        response: ChatCompletion = self._client.chat.completions.create(**request)
-        return response
+        create = self._client.chat.completions.create
+        if on_text is None:
+            return _whole(create(**request))
+        on_text("")
+        if dialect.streaming:
+            with create(**request, stream=True, stream_options={"include_usage": True}) as chunks:
+                return _streamed(chunks, on_text)
+        message = _whole(create(**request))
+        if isinstance(message.content, str):
+            on_text(message.content[:SHOWN_CHARACTERS])
+        return message
 
 
-def _message(response: ChatCompletion) -> tuple[str, str]:
-    """The text of a response, or why it has none. The library does not check a server's answer."""
-    choices: Any = getattr(response, "choices", None)
-    message = getattr(choices[0], "message", None) if isinstance(choices, list) and choices else None
-    if message is None:
-        return "", "the server's answer holds no message"
-    if refusal := getattr(message, "refusal", None):
-        return "", f"the model refused: {refusal}"
-    content = getattr(message, "content", None)
-    if not isinstance(content, str) or not content.strip():
-        return "", f"the message is empty (finish reason: {getattr(choices[0], 'finish_reason', None)})"
-    return content, ""
+def _whole(response: object) -> _Message:
+    choice = _first(response)
+    message = getattr(choice, "message", None)
+    return _Message(
+        content=getattr(message, "content", None),
+        refusal=getattr(message, "refusal", None),
+        finish_reason=getattr(choice, "finish_reason", None),
+        usage=getattr(response, "usage", None),
+    )
 
 
-def _count(tokens: object) -> int | None:
-    return tokens if type(tokens) is int and tokens >= 0 else None
+def _streamed(chunks: Iterable[object], on_text: Callable[[str], None]) -> _Message:
+    """A message that arrives in pieces.
+
+    Raises:
+        ConnectionError: it began and did not end.
+    """
+    pieces: dict[str, list[str]] = {"content": [], "refusal": []}
+    shown = ""
+    finish_reason = usage = None
+    for chunk in chunks:
+        choice = _first(chunk)
+        usage = getattr(chunk, "usage", None) or usage
+        finish_reason = getattr(choice, "finish_reason", None) or finish_reason
+        for name, so_far in pieces.items():
+            piece = getattr(getattr(choice, "delta", None), name, None)
+            if isinstance(piece, str) and piece:
+                so_far.append(piece)
+                if name == "content" and len(shown) < SHOWN_CHARACTERS:
+                    shown = (shown + piece)[:SHOWN_CHARACTERS]
+                    on_text(shown)
+    if finish_reason is None and any(pieces.values()):
+        raise ConnectionError("the stream ended in the middle of the message")
+    content, refusal = ("".join(so_far) for so_far in pieces.values())
+    return _Message(content=content, refusal=refusal, finish_reason=finish_reason, usage=usage)
 
 
-def _hash(messages: Sequence[Message]) -> str:
-    return hashlib.sha256(json.dumps(list(map(dict, messages)), sort_keys=True).encode()).hexdigest()
+def _first(response: object) -> object:
+    choices = getattr(response, "choices", None)
+    return choices[0] if isinstance(choices, list) and choices else None
+
+
+def _content(message: _Message) -> tuple[str, str]:
+    """The text of a message, or why it has none."""
+    if message.refusal:
+        return "", f"the model refused: {message.refusal}"
+    if message.finish_reason == "content_filter":
+        return "", "the server's content filter withheld the answer"
+    if isinstance(message.content, str) and message.content.strip():
+        return message.content, ""
+    if message.finish_reason == "length":
+        return "", "the server allowed no tokens for the answer (finish reason: length)"
+    return "", _ABSENT
+
+
+def _is_json(content: str) -> bool:
+    try:
+        json.loads(content)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _count(usage: object, *path: str) -> int | None:
+    for name in path:
+        usage = usage.get(name) if isinstance(usage, Mapping) else getattr(usage, name, None)
+    return usage if type(usage) is int and usage >= 0 else None
+
+
+def _cached(usage: object) -> int | None:
+    """Tokens of the question that the server had in its cache: OpenAI's name for them, or DeepSeek's."""
+    tokens = _count(usage, "prompt_tokens_details", "cached_tokens")
+    return _count(usage, "prompt_cache_hit_tokens") if tokens is None else tokens
+
+
+def _line(text: str) -> str:
+    """An error as one short line of characters that every table can hold."""
+    return " ".join(well_formed(text[:_ERROR_CHARACTERS]).replace("\0", " ").split())
 
 
 def _is_transient(error: BaseException) -> bool:
@@ -200,13 +358,7 @@ def _is_transient(error: BaseException) -> bool:
         passing = error.status_code in _TRANSIENT_STATUSES or error.status_code >= 500
         exhausted = error.code == "insufficient_quota"
         return passing and not exhausted and (_retry_after_s(error) or 0.0) <= MAX_RETRY_AFTER_S
-    return isinstance(error, APIConnectionError | json.JSONDecodeError)
-
-
-def _wait_s(state: RetryCallState) -> float:
-    error = state.outcome.exception() if state.outcome else None
-    asked = _retry_after_s(error)
-    return _BACK_OFF(state) if asked is None else asked
+    return isinstance(error, APIConnectionError | ConnectionError | json.JSONDecodeError)
 
 
 def _retry_after_s(error: BaseException | None) -> float | None:

@@ -21,17 +21,13 @@ def reformulate(
         for passage, (text, _) in zip(observed, shown, strict=False)
     ]
     data = {"question": question, "at_most": limit, "evidence": evidence}
-    outcome = asking.ask(prompt, data, ReformulationAnswer, reformulation_schema(limit))
+    outcome = asking.ask(prompt, data, ReformulationAnswer, reformulation_schema(limit), round_number=1)
     cut = len(observed) - sum(whole for _, whole in shown)
-    cut_reason = (
-        cut and f"reformulation: {cut} of {len(observed)} observed passages were cut, the window is full"
-    )
+    cut_reason = cut and f"{cut} of {len(observed)} observed passages were cut, the window is full"
     if outcome.answer is None:
-        return Reformulation(
-            degraded=reasons(f"reformulation failed: {outcome.problem}", cut_reason), calls=outcome.calls
-        )
+        return Reformulation(degraded=reasons(outcome.problem, cut_reason), calls=outcome.calls)
     return Reformulation(
         queries=tuple(outcome.answer.queries),
-        degraded=reasons(outcome.forgiven and f"reformulation: {outcome.forgiven}", cut_reason),
+        degraded=reasons(outcome.forgiven, cut_reason),
         calls=outcome.calls,
     )

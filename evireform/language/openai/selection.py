@@ -21,18 +21,20 @@ def select(asking: Asking, question: str, candidates: Sequence[Candidate], *, li
         "at_most": limit,
         "candidates": [{"id": name, "text": shown[position]} for name, position in position_of.items()],
     }
-    outcome = asking.ask(prompt, data, SelectionAnswer, selection_schema(list(position_of), limit))
+    outcome = asking.ask(
+        prompt, data, SelectionAnswer, selection_schema(list(position_of), limit), round_number=1
+    )
     if outcome.answer is None:
-        return Selection(degraded=f"selection failed: {outcome.problem}", calls=outcome.calls)
+        return Selection(degraded=outcome.problem, calls=outcome.calls)
     chosen = [name.strip() for name in outcome.answer.selected]
     unknown = sum(name not in position_of for name in chosen)
     cut = len(candidates) - len(shown)
     return Selection(
         positions=tuple(position_of[name] for name in chosen if name in position_of),
         degraded=reasons(
-            outcome.forgiven and f"selection: {outcome.forgiven}",
-            unknown and f"selection: {unknown} of {len(chosen)} labels name no candidate",
-            cut and f"selection: {cut} of {len(candidates)} candidates were cut, the window is full",
+            outcome.forgiven,
+            unknown and f"{unknown} of {len(chosen)} labels name no candidate",
+            cut and f"{cut} of {len(candidates)} candidates were cut, the window is full",
         ),
         calls=outcome.calls,
     )

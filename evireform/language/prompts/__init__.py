@@ -25,7 +25,7 @@ class Prompt:
 
 @cache
 def load(purpose: str) -> Prompt:
-    """The prompt for ``extract``, ``select`` or ``reformulate``.
+    """The prompt for a purpose, such as ``extract``, ``select`` or ``read``.
 
     Raises:
         ValueError: its file does not begin with ``version: …`` and an empty line.

