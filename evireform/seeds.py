@@ -34,26 +34,41 @@ def choose(positions: Sequence[object], similarity: Array, *, limit: int) -> lis
     >>> choose([], np.array([0.9, 0.8]), limit=12)
     [0]
     """
-    chosen: dict[int, None] = {}
-    for position in positions:
-        if isinstance(position, bool) or not isinstance(position, int | np.integer):
-            continue
-        if 0 <= position < len(similarity) and similarity[position] > 0:
-            chosen[int(position)] = None
+    chosen = [
+        position for position in valid_positions(positions, len(similarity)) if similarity[position] > 0
+    ]
     if not chosen and len(similarity) and similarity.max() > 0:
-        chosen[int(similarity.argmax())] = None
-    return list(chosen)[:limit]
+        chosen.append(int(similarity.argmax()))
+    return chosen[:limit]
 
 
-def clean_queries(queries: Sequence[object], question: str, *, limit: int) -> list[str]:
-    """Residual queries worth a search: trimmed, not empty, no repeat of each other or of the question.
+def valid_positions(positions: Sequence[object], size: int) -> list[int]:
+    """The positions that are integers from 0 to ``size - 1``, each once, in order.
+
+    >>> valid_positions([2, 2, 9, -1, "x", True, 0], 3)
+    [2, 0]
+    """
+    integers = (p for p in positions if isinstance(p, int | np.integer) and not isinstance(p, bool))
+    return list(dict.fromkeys(int(p) for p in integers if 0 <= p < size))
+
+
+def clean_queries(
+    queries: Sequence[object], question: str, *, limit: int, asked: Sequence[str] = ()
+) -> list[str]:
+    """Residual queries worth a search: trimmed, not empty, no repeats of each other or of what was asked.
 
     Repeats are found without regard to case. What is not a string is ignored.
+
+    Args:
+        queries: What the reformulator or the controller wrote; anything is tolerated.
+        question: The question.
+        limit: Most queries that are kept.
+        asked: Queries of earlier rounds.
 
     >>> clean_queries([" Who? ", "who?", "", "Where?"], "WHERE?", limit=3)
     ['Who?']
     """
-    seen = {question.strip().casefold()}
+    seen = {text.strip().casefold() for text in (question, *asked)}
     kept: list[str] = []
     for query in queries:
         text = query.strip() if isinstance(query, str) else ""

@@ -1,0 +1,308 @@
+"""One run of an ingestion: read, skip what is unchanged, extract many at once, write as results arrive."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+
+from evireform.embedding import Encoder
+from evireform.errors import BudgetSpent, DatabaseError
+from evireform.formats.extractions import with_spans
+from evireform.ingestion.checks import problem
+from evireform.ingestion.portions import CHARACTERS, portions
+from evireform.ingestion.preparing import content_hash, prepare
+from evireform.ingestion.tally import Tally
+from evireform.language import Language
+from evireform.parallel import in_groups
+from evireform.records import (
+    CorpusRow,
+    Extraction,
+    IngestionSummary,
+    Passage,
+    Rejected,
+    SpaceRow,
+    with_title,
+)
+from evireform.store import corpora, spaces, writing
+from evireform.store.connection import Store
+from evireform.store.writing import PreparedPassage, Written
+
+PATIENCE_S = 2.0
+"""Longest time that an extraction waits for others to be written with; about as long as a call may be."""
+
+_ITS_OWN_FAULT = ("22", "23", "54")
+"""Classes of SQLSTATE that blame the rows: data exception, constraint violation, limit exceeded."""
+
+_LARGE = 1_000
+"""Passages written to a known corpus until the planner gets new statistics; a new one gets them at once."""
+
+_GROWTH = 4
+"""Statistics are made again whenever what was written has grown so many times."""
+
+_SAMPLE = 50
+"""Passages whose text is looked at to tell whether the corpus is English."""
+
+Progress = Callable[[int], None]
+WorkingOn = Callable[[Passage], None]
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C in the middle of an ingestion; ``summary`` says what was done until then."""
+
+    def __init__(self, summary: IngestionSummary) -> None:
+        super().__init__()
+        self.summary = summary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """A passage that is to be extracted and written.
+
+    ``ready`` is its ready-made extraction, where it has one; ``failed_hash`` the hash under which it failed,
+    where it is tried again.
+    """
+
+    passage: Passage
+    content_hash: bytes
+    ready: Extraction | None = None
+    failed_hash: bytes | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Job:
+    """A run on one corpus; its fields are the arguments of `evireform.ingestion.ingest`.
+
+    `news` and `failures` read, `run` does the rest. All of it happens in the caller's thread, but for
+    `_extract`, which runs in as many as the language backend wants.
+    """
+
+    store: Store
+    corpus: CorpusRow
+    space: SpaceRow
+    encoder: Encoder
+    language: Language
+    extractions: Mapping[str, Extraction] | None
+    batch: int
+    index_threshold: int
+    progress: Progress | None
+    working_on: WorkingOn | None
+    tally: Tally = field(default_factory=Tally)
+    sample: list[str] = field(default_factory=list)
+    next_analysis: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.next_analysis = _LARGE if self.corpus.extractor else 1
+
+    def run(self, works: Iterable[list[Work]]) -> IngestionSummary:
+        """Extract and write what is read, until all is done, the budget is spent, or Ctrl-C."""
+        try:
+            groups = in_groups(
+                self._extract,
+                self._units(works),
+                at_once=self.language.concurrency,
+                ahead=self.batch,
+                size=self.batch,
+                patience_s=PATIENCE_S,
+            )
+            with closing(groups):
+                for group in groups:
+                    self._write([pair for unit, made in group for pair in zip(unit, made, strict=False)])
+            if self.extractions is None and self.tally.added and self.language.extractor.startswith("rules"):
+                self._check_language()
+            spaces.ensure_index(self.store, self.space, threshold=self.index_threshold)
+        except KeyboardInterrupt as error:
+            self.tally.stopped = "interrupted"
+            raise Interrupted(self.tally.summary()) from error
+        return self.tally.summary()
+
+    def news(self, passages: Iterable[Passage | Rejected]) -> Iterator[list[Work]]:
+        """What is new or changed, in portions; the rest is counted, and relabelled where it must be."""
+        seen: set[bytes] = set()
+        for portion in portions(passages, most=self.batch, length=_length):
+            accepted = []
+            for item in portion:
+                refused = item if isinstance(item, Rejected) else problem(item, seen)
+                if refused is not None:
+                    self.tally.rejected.append(refused)
+                elif isinstance(item, Passage):
+                    accepted.append(item)
+            self.sample += [p.text[:2_000] for p in accepted[: _SAMPLE - len(self.sample)]]
+            works = self._changed(accepted)
+            self._done(len(portion) - len(works))
+            if works:
+                yield works
+
+    def failures(self) -> Iterator[list[Work]]:
+        """The passages of the corpus whose extraction failed, as it holds them."""
+        after = ""
+        while True:
+            with self.store.transaction(read_only=True) as tx:
+                found = writing.failed_texts(tx, self.corpus.corpus_id, after=after, fetch=self.batch)
+            if not found:
+                return
+            after = found[-1][0].key
+            for portion in portions(found, most=self.batch, length=lambda pair: len(pair[0].text)):
+                yield [
+                    Work(
+                        passage=passage,
+                        content_hash=content_hash(passage, self.corpus.titles, None),
+                        failed_hash=failed_hash,
+                    )
+                    for passage, failed_hash in portion
+                ]
+
+    def _changed(self, passages: Sequence[Passage]) -> list[Work]:
+        ready = self.extractions or {}
+        works = {
+            p.key: Work(
+                passage=p,
+                content_hash=content_hash(p, self.corpus.titles, ready.get(p.key)),
+                ready=ready.get(p.key),
+            )
+            for p in passages
+        }
+        with self.store.transaction() as tx:
+            known = writing.known_passages(tx, self.corpus.corpus_id, passages)
+            current = [
+                p for p in passages
+                if p.key in known
+                and known[p.key].state != "failed"
+                and known[p.key].content_hash == works[p.key].content_hash
+            ]  # fmt: skip
+            relabelled = [p for p in current if known[p.key].relabelled]
+            if relabelled:
+                writing.relabel_passages(tx, self.corpus.corpus_id, relabelled)
+        self.tally.changed += len(relabelled)
+        self.tally.unchanged += len(current) - len(relabelled)
+        for p in current:
+            del works[p.key]
+        return list(works.values())
+
+    def _units(self, batches: Iterable[list[Work]]) -> Iterator[list[Work]]:
+        """What goes into one call of `extract`: a passage where calls run side by side; else as many as take
+        about `PATIENCE_S`, for a backend that works by itself likes batches and a slow one is to be heard."""
+        alone = self.language.concurrency > 1
+        most = 1
+        for works in batches:
+            if not self.tally.begun:
+                self._check_extractor()
+            self.tally.begun += len(works)
+            if self.tally.stopped:
+                return
+            while works:
+                unit = next(portions(works, most=1 if alone else most, length=_work_length))
+                works = works[len(unit) :]
+                if self.working_on and _work_length(unit[0]) > CHARACTERS and not self.tally.stopped:
+                    self.working_on(unit[0].passage)
+                started = time.perf_counter()
+                yield unit
+                if not alone:
+                    took_s = max(time.perf_counter() - started, 0.001)
+                    most = min(self.batch, max(1, round(len(unit) * PATIENCE_S / took_s)))
+
+    def _extract(self, unit: list[Work]) -> list[Extraction]:
+        """An extraction for each passage of the unit; none where the budget is spent."""
+        if self.tally.stopped:
+            return []
+        titled = self.corpus.titles == "on"
+        asked = [
+            replace(work.passage, title=work.passage.title if titled else "")
+            for work in unit
+            if work.ready is None
+        ]
+        try:
+            made = dict(
+                zip([p.key for p in asked], self.language.extract(asked) if asked else [], strict=True)
+            )
+        except BudgetSpent as error:
+            self.tally.stopped = str(error)
+            return []
+        return [
+            with_spans(work.ready, work.passage.text) if work.ready else made[work.passage.key]
+            for work in unit
+        ]
+
+    def _write(self, extracted: Sequence[tuple[Work, Extraction]]) -> None:
+        """Write what was extracted, the short ones first: embedding a huge one takes its time."""
+        by_length = sorted(extracted, key=lambda pair: _work_length(pair[0]))
+        for portion in portions(by_length, most=self.batch, length=lambda pair: _work_length(pair[0])):
+            prepared = [self._prepare(work, extraction) for work, extraction in portion]
+            self._write_batch(prepared, {work.passage.key: work.failed_hash for work, _ in portion})
+            self.tally.finished += len(portion)
+            self._analyze()
+            self._done(len(portion))
+
+    def _prepare(self, work: Work, extraction: Extraction) -> PreparedPassage:
+        prepared, dropped = prepare(work.passage, extraction, self.corpus.titles, self.encoder)
+        self.tally.count_extraction(extraction)
+        self.tally.dropped_entities += dropped
+        texts = [with_title(work.passage.title, p.text, self.corpus.titles) for p in prepared.propositions]
+        self.tally.truncated += len(self.encoder.truncated(texts))
+        return replace(prepared, content_hash=work.content_hash)
+
+    def _write_batch(self, batch: list[PreparedPassage], failed_hashes: Mapping[str, bytes | None]) -> None:
+        """Write a batch in one transaction; where the server refuses it, one by one, as one is to blame."""
+        try:
+            written = self._written(batch, failed_hashes)
+        except DatabaseError as error:
+            if error.sqlstate[:2] not in _ITS_OWN_FAULT:
+                raise
+            if len(batch) > 1:
+                for prepared in batch:
+                    self._write_batch([prepared], failed_hashes)
+                return
+            key = batch[0].passage.key
+            self.tally.rejected.append(Rejected(reason=f"the database refused it: {error}", passage_key=key))
+            return
+        self.tally.count_written(batch, written)
+
+    def _written(
+        self, batch: Sequence[PreparedPassage], failed_hashes: Mapping[str, bytes | None]
+    ) -> Written:
+        again = {key: failed for key, failed in failed_hashes.items() if failed is not None}
+        with self.store.transaction() as tx:
+            if again:
+                still = writing.lock_failed_passages(tx, self.corpus.corpus_id, again)
+                batch = [prepared for prepared in batch if prepared.passage.key in still]
+            return writing.write_passages(tx, self.corpus, self.space, batch)
+
+    def _analyze(self) -> None:
+        if self.tally.written >= self.next_analysis:
+            with self.store.transaction() as tx:
+                tx.run("analyze_corpus_tables", {})
+            self.next_analysis = _GROWTH * self.tally.written
+
+    def _done(self, passages: int) -> None:
+        if self.progress and passages:
+            self.progress(passages)
+
+    def _check_extractor(self) -> None:
+        """Record what extracts this corpus; say so where another one did before."""
+        name = "file" if self.extractions is not None else self.language.extractor
+        if self.corpus.extractor and self.corpus.extractor != name:
+            self.tally.notes[
+                f"the corpus was extracted by {self.corpus.extractor} so far and by {name} from now on: "
+                "its propositions are of two kinds"
+            ] = None
+        elif not self.corpus.extractor:
+            with self.store.transaction() as tx:
+                corpora.set_extractor(tx, self.corpus.corpus_id, name)
+
+    def _check_language(self) -> None:
+        from evireform.language.rules.english import looks_english
+
+        if not looks_english(self.sample):
+            self.tally.notes[
+                "the texts do not look like English, which is all that the rules backend knows: "
+                "expect poor propositions, or set a language model"
+            ] = None
+
+
+def _length(item: Passage | Rejected) -> int:
+    return len(item.text) if isinstance(item, Passage) and isinstance(item.text, str) else 0
+
+
+def _work_length(work: Work) -> int:
+    return len(work.passage.text)
