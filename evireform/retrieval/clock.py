@@ -1,11 +1,12 @@
-"""What a search takes: seconds by stage, statements and rows."""
+"""What a search takes: seconds by stage, statements and rows, model calls and tokens."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from evireform.records import Cost, ModelCall, Spending
 from evireform.store.connection import Transaction
 
 
@@ -29,3 +30,28 @@ class Clock:
         """Count what a transaction ran."""
         self.statements += tx.tally.statements
         self.rows += tx.tally.rows
+
+    def cost(self, calls: Sequence[ModelCall], *, questions: int) -> Cost:
+        """What one of the ``questions`` of a batch took, which made these calls."""
+        by_step: dict[tuple[int, str], list[ModelCall]] = {}
+        for call in calls:
+            by_step.setdefault((call.round_number, call.purpose), []).append(call)
+        return Cost(
+            statements=self.statements,
+            rows=self.rows,
+            model_calls=len(calls),
+            tokens_in=sum(call.tokens_in or 0 for call in calls),
+            tokens_out=sum(call.tokens_out or 0 for call in calls),
+            stage_s=dict(self.stage_s),
+            questions=questions,
+            spending=tuple(
+                Spending(
+                    purpose=purpose,
+                    round_number=round_number,
+                    calls=len(of_step),
+                    tokens_in=sum(call.tokens_in or 0 for call in of_step),
+                    tokens_out=sum(call.tokens_out or 0 for call in of_step),
+                )
+                for (round_number, purpose), of_step in by_step.items()
+            ),
+        )

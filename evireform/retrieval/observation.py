@@ -1,4 +1,4 @@
-"""The two choices of a search: which propositions are selected, and which residual queries they lead to."""
+"""What is known of a question before anything is ranked: its candidates, the selection, and its rounds."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evireform import seeds
+from evireform import parallel, seeds
 from evireform.embedding import Encoder, Vectors
 from evireform.language import Language
-from evireform.records import Candidate, CorpusRow, ModelCall, ObservedPassage, SpaceRow
+from evireform.records import Candidate, CorpusRow, ModelCall, SpaceRow
 from evireform.retrieval.clock import Clock
+from evireform.retrieval.rounds import Inquiry, Round, inquire
 from evireform.settings import SearchSettings
 from evireform.store import searching
 from evireform.store.connection import Store
@@ -21,23 +22,27 @@ from evireform.store.connection import Store
 class Observation:
     """What is known of a question before anything is ranked.
 
-    ``chosen`` holds positions in ``candidates``; ``queries`` the residual queries, cleaned, and
-    ``query_vectors`` their embeddings, shape ``(l, d)``.
+    ``chosen`` holds positions in ``candidates``. ``rounds`` is empty where no source passage was read.
     """
 
     question: str
     question_vector: Vectors
     candidates: tuple[Candidate, ...]
     chosen: tuple[int, ...]
-    queries: tuple[str, ...]
-    query_vectors: Vectors
+    rounds: tuple[Round, ...]
     degraded: tuple[str, ...]
     notes: tuple[str, ...]
     calls: tuple[ModelCall, ...]
 
-    @property
-    def observed(self) -> tuple[str, ...]:
-        """Keys of the observed passages, in the order of selection, each once."""
+    def within(self, settings: SearchSettings) -> tuple[Round, ...]:
+        """The rounds that these settings allow; more may have been observed, for other settings."""
+        most = settings.rounds if settings.reformulate != "off" else 1
+        return self.rounds[:most]
+
+    def observed(self, settings: SearchSettings) -> tuple[str, ...]:
+        """Keys of the observed passages, in the order in which they were reached, each once."""
+        if rounds := self.within(settings):
+            return tuple(passage.passage_key for passage in rounds[-1].observed)
         return tuple(dict.fromkeys(self.candidates[row].passage_key for row in self.chosen))
 
 
@@ -52,7 +57,7 @@ def observe(
     settings: SearchSettings,
     clock: Clock,
 ) -> list[Observation]:
-    """Search for the questions, select, read the source passages, and write the residual queries."""
+    """Search for the questions, select, and take each through the rounds that write its residual queries."""
     with clock.stage("embed"):
         vectors = encoder.encode_questions(questions)
     with (
@@ -67,23 +72,34 @@ def observe(
     notes = ("candidates: the index brought too few, so the exact scan was run",) if repeated else ()
     too_long = set(encoder.truncated(questions))
     with clock.stage("select"):
-        observations = [
-            _select(
-                question,
+        observations = parallel.in_order(
+            lambda row: _select(
+                questions[row],
                 vectors[row],
-                tuple(found) if question.strip() else (),
+                tuple(lists[row]) if questions[row].strip() else (),
                 language,
                 settings,
                 notes,
                 ("the question is longer than the embedding model's window and was cut",)
                 if row in too_long
                 else (),
-            )
-            for row, (question, found) in enumerate(zip(questions, lists, strict=True))
-        ]
-    if settings.reformulate == "off":
+            ),
+            range(len(questions)),
+            at_once=language.concurrency,
+        )
+    if settings.reformulate == "off" and not settings.set_weight:
         return observations
-    return _reformulate(store, corpus, observations, encoder, language, settings, clock)
+    inquiries = [
+        Inquiry(question=o.question, reached=tuple(o.candidates[row] for row in o.chosen))
+        for o in observations
+    ]
+    inquired = inquire(
+        store, corpus, space, inquiries, encoder=encoder, language=language, settings=settings, clock=clock
+    )
+    return [
+        replace(o, rounds=after.rounds, degraded=o.degraded + after.degraded, calls=o.calls + after.calls)
+        for o, after in zip(observations, inquired, strict=True)
+    ]
 
 
 def _select(
@@ -112,71 +128,8 @@ def _select(
         question_vector=vector,
         candidates=found,
         chosen=tuple(chosen),
-        queries=(),
-        query_vectors=np.zeros((0, len(vector)), dtype=np.float32),
+        rounds=(),
         degraded=degraded,
         notes=notes,
         calls=calls,
-    )
-
-
-def _reformulate(
-    store: Store,
-    corpus: CorpusRow,
-    observations: Sequence[Observation],
-    encoder: Encoder,
-    language: Language,
-    settings: SearchSettings,
-    clock: Clock,
-) -> list[Observation]:
-    """Steps 4 and 5: read the source passages of the selected propositions, ask for what is missing."""
-    wanted = {o.candidates[row].passage_id for o in observations for row in o.chosen}
-    with clock.stage("observe"), store.transaction(read_only=True) as tx:
-        passages = searching.observed_passages(
-            tx,
-            corpus.corpus_id,
-            sorted(wanted),
-            titles=corpus.titles,
-        )
-        clock.tally(tx)
-    with clock.stage("reformulate"):
-        asked = [_ask(o, passages, language, settings) for o in observations]
-    with clock.stage("embed"):
-        texts = list(dict.fromkeys(query for o in asked for query in o.queries))
-        row_of = {text: row for row, text in enumerate(texts)}
-        vectors = encoder.encode_questions(texts)
-    return [
-        replace(o, query_vectors=vectors[[row_of[query] for query in o.queries]]) if o.queries else o
-        for o in asked
-    ]
-
-
-def _ask(
-    o: Observation,
-    passages: dict[int, ObservedPassage],
-    language: Language,
-    settings: SearchSettings,
-) -> Observation:
-    selected: dict[int, list[str]] = {}
-    for row in o.chosen:
-        candidate = o.candidates[row]
-        selected.setdefault(candidate.passage_id, []).append(candidate.text)
-    observed = [
-        replace(passages[passage_id], selected=tuple(texts))
-        for passage_id, texts in selected.items()
-        if passage_id in passages
-    ]
-    degraded = o.degraded
-    if len(observed) < len(selected):
-        degraded += ("observation: a selected passage was deleted meanwhile",)
-    if not observed or settings.residual_queries == 0:
-        return replace(o, degraded=degraded)
-    made = language.reformulate(o.question, observed, limit=settings.residual_queries)
-    if made.degraded:
-        degraded += (f"reformulation: {made.degraded}",)
-    return replace(
-        o,
-        queries=tuple(seeds.clean_queries(made.queries, o.question, limit=settings.residual_queries)),
-        degraded=degraded,
-        calls=o.calls + made.calls,
     )

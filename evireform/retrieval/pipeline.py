@@ -1,4 +1,4 @@
-"""One search, from left to right: observe, search the residual queries, score, log."""
+"""One search, from left to right: observe, search the residual queries, score, choose the final set, log."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from evireform.embedding import Encoder
+from evireform.embedding import Encoder, Vectors
 from evireform.errors import DatabaseError
 from evireform.language import Language
-from evireform.records import CorpusRow, Cost, Ranking, ResidualQuery, SpaceRow
+from evireform.records import CorpusRow, Ranking, ResidualQuery, SpaceRow
 from evireform.retrieval.clock import Clock
+from evireform.retrieval.final_set import settle
 from evireform.retrieval.observation import Observation, observe
 from evireform.retrieval.scoring import Scored, Seeded, score
 from evireform.settings import SearchSettings
-from evireform.store import corpora, searching, writing
-from evireform.store.connection import Store
+from evireform.store import calls, corpora, searching
+from evireform.store.connection import EF_SEARCH, Store
 from evireform.wellformed import well_formed
 
 BATCH = 32
@@ -41,7 +42,7 @@ def search(
         corpus_name: The corpus, looked up anew so that a recreated one is found.
         questions: Texts; an empty one gives an empty ranking with a reason.
         encoder: Must be the model of the corpus's active proposition space.
-        language: Selects and reformulates.
+        language: Selects, reformulates, controls further rounds and judges the final set.
         settings: The configuration.
         method: Name under which the ranking is recorded.
 
@@ -55,10 +56,14 @@ def search(
         batch = questions[start : start + BATCH]
         clock = Clock()
         corpus, space = open_space(store, corpus_name, encoder, clock)
+        speaking = language.in_corpus(corpus)
         observations = observe(
-            store, corpus, space, batch, encoder=encoder, language=language, settings=settings, clock=clock
+            store, corpus, space, batch, encoder=encoder, language=speaking, settings=settings, clock=clock
         )  # fmt: skip
         ranked = rank(store, corpus, space, observations, settings=settings, clock=clock, method=method)
+        ranked, observations = settle(
+            ranked, observations, language=speaking, titles=corpus.titles, settings=settings, clock=clock
+        )
         rankings += log(store, corpus, ranked, observations, settings) if settings.log else ranked
     return rankings
 
@@ -66,8 +71,7 @@ def search(
 def open_space(store: Store, corpus_name: str, encoder: Encoder, clock: Clock) -> tuple[CorpusRow, SpaceRow]:
     """The corpus and its active proposition space, checked against the encoder."""
     with clock.stage("open"), store.transaction(read_only=True) as tx:
-        corpus = corpora.get_corpus(tx, corpus_name)
-        space = corpora.active_space(tx, corpus.corpus_id, "proposition")
+        corpus, space = corpora.open_space(tx, corpus_name, "proposition")
         corpora.check_space(
             space, model=encoder.model, dimensions=encoder.dimensions, prompts=encoder.prompts
         )
@@ -85,13 +89,19 @@ def rank(
     clock: Clock,
     method: str,
 ) -> list[Ranking]:
-    """Steps 6 to 9 for questions whose choices are made: one snapshot, a handful of statements."""
-    queries = [_queries(o, settings) for o in observations]
-    vectors = [vector for _, of_question in queries for vector in of_question]
+    """Steps 6 to 9 for questions whose choices are made: one snapshot, a handful of statements.
+
+    The rankings are ``settings.depth`` passages long; `final_set.settle` cuts them to ``k``.
+    """
+    searches = [_searches(o, settings) for o in observations]
+    vectors = [vector for of_question in searches for _, vector in of_question]
     with (
         clock.stage("search"),
         store.transaction(
-            read_only=True, snapshot=True, ef_search=settings.ef_search or None, exact=settings.exact
+            read_only=True,
+            snapshot=True,
+            ef_search=(settings.ef_search or EF_SEARCH) // 2,  # see "breadth" in docs/benchmarks.md
+            exact=settings.exact,
         ) as tx,
     ):
         hits: list[list[searching.Hit]] = []
@@ -101,7 +111,7 @@ def rank(
                 tx, space, np.stack(vectors), limit=settings.hits_per_query
             )
         remaining = iter(hits)
-        residual = [[(text, next(remaining)) for text in texts] for texts, _ in queries]
+        residual = [[_with_hits(query, next(remaining)) for query, _ in found] for found in searches]
         seeded = [_seeded(o, found) for o, found in zip(observations, residual, strict=True)]
         with clock.stage("score"):
             scored = score(tx, corpus.corpus_id, seeded, settings)
@@ -109,34 +119,44 @@ def rank(
     clock.stage_s["search"] -= clock.stage_s["score"]
     notes = ("residual queries: the index brought too few, so the exact scan was run",) if repeated else ()
     return [
-        _ranking(o, found, result, notes, clock, len(observations), method)
+        _ranking(o, found, result, notes, settings, clock, len(observations), method)
         for o, found, result in zip(observations, residual, scored, strict=True)
     ]
 
 
-def _queries(o: Observation, settings: SearchSettings) -> tuple[tuple[str, ...], list[Any]]:
-    """What is searched besides the question: its residual queries, or itself as often."""
-    if settings.reformulate == "off" or not o.chosen:
-        return (), []
-    texts, vectors = o.queries[: settings.residual_queries], list(o.query_vectors)
-    if settings.reformulate == "repeat-question":
-        return (o.question,) * len(texts), [o.question_vector] * len(texts)
-    return texts, vectors[: len(texts)]
+def _searches(o: Observation, settings: SearchSettings) -> list[tuple[ResidualQuery, Vectors]]:
+    """What is searched besides the question: its residual queries of all rounds, or itself as often."""
+    if settings.reformulate == "off":
+        return []
+    repeat = settings.reformulate == "repeat-question"
+    return [
+        (
+            ResidualQuery(text=o.question if repeat else text, round_number=one.number),
+            o.question_vector if repeat else vector,
+        )
+        for one in o.within(settings)
+        for text, vector in list(zip(one.queries, one.vectors, strict=True))[: settings.residual_queries]
+    ]
 
 
-def _seeded(o: Observation, found: Sequence[tuple[str, Sequence[searching.Hit]]]) -> Seeded:
+def _seeded(o: Observation, found: Sequence[ResidualQuery]) -> Seeded:
     chosen = [o.candidates[row] for row in o.chosen]
     return Seeded(
         base=tuple((candidate.proposition_id, candidate.similarity) for candidate in chosen),
-        residual=tuple(tuple((hit.proposition_id, hit.similarity) for hit in hits) for _, hits in found),
+        residual=tuple(query.hits for query in found),
     )
+
+
+def _with_hits(query: ResidualQuery, hits: Sequence[searching.Hit]) -> ResidualQuery:
+    return replace(query, hits=tuple((hit.proposition_id, hit.similarity) for hit in hits))
 
 
 def _ranking(
     o: Observation,
-    found: Sequence[tuple[str, Sequence[searching.Hit]]],
+    found: Sequence[ResidualQuery],
     result: Scored,
     notes: tuple[str, ...],
+    settings: SearchSettings,
     clock: Clock,
     batch: int,
     method: str,
@@ -159,24 +179,13 @@ def _ranking(
         passages=result.passages,
         candidates=o.candidates,
         selected=tuple(o.candidates[row].proposition_id for row in o.chosen),
-        observed=o.observed,
-        residual_queries=tuple(
-            ResidualQuery(text=text, hits=tuple((hit.proposition_id, hit.similarity) for hit in hits))
-            for text, hits in found
-        ),
+        observed=o.observed(settings),
+        residual_queries=tuple(found),
         seeds=result.seeds,
         degraded=degraded,
         notes=o.notes + notes + result.notes,
         reason=reason,
-        cost=Cost(
-            statements=clock.statements,
-            rows=clock.rows,
-            model_calls=len(o.calls),
-            tokens_in=sum(call.tokens_in or 0 for call in o.calls),
-            tokens_out=sum(call.tokens_out or 0 for call in o.calls),
-            stage_s=dict(clock.stage_s),
-            questions=batch,
-        ),
+        cost=clock.cost(o.calls, questions=batch),
     )
 
 
@@ -187,13 +196,13 @@ def log(
     observations: Sequence[Observation],
     settings: SearchSettings,
 ) -> list[Ranking]:
-    """Write rankings and their model calls to the database; where that is refused, the ranking says so."""
+    """Log rankings and link their model calls to them; where that is refused, the ranking says so."""
     logged = []
     for ranking, o in zip(rankings, observations, strict=True):
         try:
             with store.transaction() as tx:
                 log_id = searching.insert_question_log(tx, _entry(corpus, ranking, settings))
-                writing.insert_model_calls(tx, corpus, [(None, call) for call in o.calls], question_id=log_id)
+                calls.link_calls(tx, o.calls, log_id)
         except DatabaseError as error:
             logged.append(replace(ranking, notes=(*ranking.notes, f"not logged: {error}")))
         else:
@@ -226,6 +235,7 @@ def _entry(corpus: CorpusRow, ranking: Ranking, settings: SearchSettings) -> dic
         "residual_queries": [
             {
                 "text": _kept(query.text),
+                "round": query.round_number,
                 "hits": [{**places[i], "similarity": u} for i, u in query.hits if i in places],
             }
             for query in ranking.residual_queries
@@ -235,6 +245,8 @@ def _entry(corpus: CorpusRow, ranking: Ranking, settings: SearchSettings) -> dic
                 "rank": passage.rank,
                 "passage_key": passage.passage_key,
                 "score": passage.score,
+                "judged": passage.judged,
+                "blended": passage.blended,
                 "trace": [asdict(term) for term in passage.trace],
             }
             for passage in ranking.passages

@@ -8,6 +8,7 @@ from typing import Any
 
 from evireform.errors import UsageError
 from evireform.records import RankedPassage, Seed
+from evireform.retrieval.final_set import placed
 from evireform.retrieval.scoring import Seeded, score
 from evireform.settings import SearchSettings
 from evireform.store import corpora, searching
@@ -51,11 +52,13 @@ def replay(store: Store, corpus_name: str, log_id: int) -> Replay:
         seeded = Seeded(base=_known(selected, ids), residual=tuple(_known(part, ids) for part in hits))
         result = score(tx, corpus.corpus_id, [seeded], settings)[0]
     logged = tuple((row["passage_key"], row["score"]) for row in ranking)
-    now = tuple((passage.passage_key, round(passage.score, 12)) for passage in result.passages)
+    judged = {row["passage_key"]: row["judged"] for row in ranking if row.get("judged")}
+    passages = placed(result.passages, judged, settings)
+    now = tuple((passage.passage_key, round(passage.score, 12)) for passage in passages)
     return Replay(
         question=question,
         method=method,
-        passages=result.passages,
+        passages=passages,
         seeds=result.seeds,
         logged=logged,
         same=now == tuple((key, round(value, 12)) for key, value in logged),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from evireform.canonical import canonical
-from evireform.records import RankedPassage, Ranking, Reformulation, Selection
+from evireform.records import Control, RankedPassage, Ranking, Reformulation, Selection
 from evireform.retrieval import pipeline
 from evireform.settings import VARIANTS, SearchSettings
 from evireform.store.connection import Store
@@ -45,6 +45,8 @@ class Case:
     question: str
     positions: tuple[int, ...]
     queries: tuple[str, ...]
+    gaps: tuple[tuple[str, ...], tuple[str, ...]]
+    """What the controller asks in rounds 2 and 3."""
 
     @property
     def language(self) -> ScriptedLanguage:
@@ -52,6 +54,9 @@ class Case:
             extract=self.script,
             select=lambda *_: Selection(positions=self.positions),
             reformulate=lambda *_: Reformulation(queries=self.queries),
+            control=lambda _question, _observed, number: Control(
+                sufficient=False, queries=self.gaps[number - 2]
+            ),
         )
 
 
@@ -72,6 +77,10 @@ def cases(draw: st.DrawFn) -> Case:
         question=draw(texts(4)),
         positions=tuple(draw(st.lists(st.integers(-1, 12), max_size=6))),
         queries=tuple(draw(st.lists(texts(2), max_size=4))),
+        gaps=(
+            tuple(draw(st.lists(texts(2), max_size=4))),
+            tuple(draw(st.lists(texts(2), max_size=4))),
+        ),
     )
 
 
@@ -249,6 +258,34 @@ def test_t17_every_variant_agrees_with_the_dense_definition(
         check_ranking(ranking, found.dense.readout(found.z()), configuration.k)
         for passage in ranking.passages:
             check_trace(found, passage)
+
+
+def asked_in_rounds(case: Case, limit: int, rounds: int) -> list[tuple[str, int]]:
+    """The queries that count with their rounds: the first new ones of each round, until one has none."""
+    counted: list[tuple[str, int]] = []
+    for number, given_queries in enumerate((case.queries, *case.gaps)[:rounds], start=1):
+        new: list[str] = []
+        for query in given_queries:
+            if query not in (case.question, *new, *(text for text, _ in counted)):
+                new.append(query)
+        counted += [(query, number) for query in new[:limit]]
+        if not new[:limit]:
+            break
+    return counted
+
+
+@given(case=cases(), limit=st.integers(1, 3), rounds=st.integers(1, 3))
+@EXAMPLES
+def test_the_queries_of_all_rounds_count_each_once(
+    shared_store: Store, case: Case, limit: int, rounds: int
+) -> None:
+    name = next(corpus_names)
+    ingest(shared_store, name, passages_of(case.script), language=case.language)
+    options = {"residual_queries": limit, "rounds": rounds}
+    ranking = search(shared_store, name, case.question, language=case.language, **options)
+    if ranking.candidates:
+        found = [(query.text, query.round_number) for query in ranking.residual_queries]
+        assert found == asked_in_rounds(case, limit, rounds)
 
 
 @given(case=cases(), limit=st.integers(1, 4), most=st.sampled_from((1, 3, 100)))
