@@ -16,7 +16,7 @@ PYTHON ?= $(shell for p in $(PYTHONS); do \
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
-TARGETS := help demo test lint format bench regressions clean
+TARGETS := help demo test lint format bench regressions test-llm record-llm clean
 .PHONY: $(TARGETS)
 
 # Called with -f from another directory: begin again in this file's own.
@@ -35,6 +35,8 @@ help:
 	@echo "make format       put the code in shape"
 	@echo "make bench        time the online path (minutes)"
 	@echo "make regressions  measure the method on the files of EVIREFORM_DATA (long)"
+	@echo "make test-llm     try a small real model: fetches 1.2 GB once, then minutes to an hour"
+	@echo "make record-llm   record its answers anew for make test"
 	@echo "make clean        remove .venv and everything that was built"
 
 demo: .venv/for-demo
@@ -56,7 +58,13 @@ bench: .venv/for-test
 	$(BIN)/python -m benchmarks
 
 regressions: .venv/for-test
-	$(BIN)/python -m pytest tests/regressions
+	$(BIN)/python -m tests.regressions
+
+test-llm: .venv/for-test
+	$(BIN)/python -m pytest tests/llm
+
+record-llm: .venv/for-test
+	$(BIN)/python -m tests.llm.record
 
 clean:
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
@@ -70,7 +78,7 @@ clean:
 
 .venv/for-test: pyproject.toml | .venv/made
 	@echo "Installing evireform and what its tests need into .venv (once, a few minutes) ..."
-	@$(BIN)/python -m pip install --quiet --editable ".[embedded,local,dev]"
+	@$(BIN)/python -m pip install --quiet --editable ".[embedded,local,evaluation,dev]"
 	@touch .venv/for-demo $@
 
 .venv/made:

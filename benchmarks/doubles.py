@@ -8,14 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from evireform.embedding import Vectors
-from evireform.records import (
-    Candidate,
-    Extraction,
-    ObservedPassage,
-    Passage,
-    Reformulation,
-    Selection,
-)
+from evireform.language.rules import RulesLanguage
+from evireform.records import Candidate, CorpusRow, ObservedPassage, Reformulation, Selection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,15 +48,13 @@ class PreparedEncoder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedLanguage:
+class PreparedLanguage(RulesLanguage):
     """`evireform.language.Language` that repeats prepared choices."""
 
     questions: Mapping[str, PreparedQuestion]
-    name: str = "prepared/1"
-    wants_entities: bool = False
 
-    def extract(self, passages: Sequence[Passage]) -> list[Extraction]:
-        raise NotImplementedError("a prepared backend extracts nothing")
+    def in_corpus(self, corpus: CorpusRow) -> PreparedLanguage:  # noqa: ARG002
+        return self
 
     def select(
         self,

@@ -42,9 +42,10 @@ def prepare(db: Database, corpus_name: str, folder: Path, *, count: int) -> Sequ
                 text=o.question,
                 vector=o.question_vector,
                 positions=o.chosen,
-                queries=o.queries,
-                query_vectors=o.query_vectors,
+                queries=first.queries,
+                query_vectors=first.vectors,
             )
             for o in observations
+            for first in o.rounds[:1]
         ]
     return prepared

@@ -17,10 +17,18 @@ from evireform.version import __version__
 if TYPE_CHECKING:
     from evireform.database import Corpus, Database, connect
     from evireform.errors import EvireformError
-    from evireform.records import Extraction, Passage, Question, Ranking
-    from evireform.settings import EmbeddingSettings, LanguageSettings, SearchSettings, Settings
+    from evireform.records import Answer, Extraction, Passage, Question, Ranking
+    from evireform.settings import (
+        AnswerSettings,
+        EmbeddingSettings,
+        LanguageSettings,
+        SearchSettings,
+        Settings,
+    )
 
 __all__ = [
+    "Answer",
+    "AnswerSettings",
     "Corpus",
     "Database",
     "EmbeddingSettings",
@@ -39,8 +47,8 @@ __all__ = [
 _HOMES = {
     "database": ("Corpus", "Database", "connect"),
     "errors": ("EvireformError",),
-    "records": ("Extraction", "Passage", "Question", "Ranking"),
-    "settings": ("EmbeddingSettings", "LanguageSettings", "SearchSettings", "Settings"),
+    "records": ("Answer", "Extraction", "Passage", "Question", "Ranking"),
+    "settings": ("AnswerSettings", "EmbeddingSettings", "LanguageSettings", "SearchSettings", "Settings"),
 }
 
 if not TYPE_CHECKING:  # type checkers see the imports above, and report names that do not exist

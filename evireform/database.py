@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from evireform import ingestion
+from evireform import answering, ingestion
 from evireform.embedding import Encoder
 from evireform.embedding import load as load_encoder
 from evireform.errors import UsageError
 from evireform.language import Language
 from evireform.language import load as load_language
 from evireform.records import (
+    Answer,
     CorpusRow,
     CorpusStatus,
+    CostReport,
+    Estimate,
     Extraction,
     IngestionSummary,
     InitReport,
@@ -28,7 +32,7 @@ from evireform.records import (
 from evireform.retrieval import pipeline
 from evireform.retrieval.replay import Replay, replay
 from evireform.settings import Settings
-from evireform.store import corpora, status
+from evireform.store import calls, corpora, status
 from evireform.store.connection import Store
 from evireform.store.migrate import init
 
@@ -76,7 +80,7 @@ def connect(
     database = Database(store, settings=settings, server=server, encoder=encoder, language=language)
     if server is not None:
         try:
-            database.init()
+            database.found = database.init()
         except BaseException:
             database.close()
             raise
@@ -86,8 +90,14 @@ def connect(
 class Database:
     """A database with evireform's tables. Use it as a context manager, or `close` it.
 
-    Models are loaded when they are first needed, and kept.
+    Models are loaded when they are first needed, and kept. A budget (`LanguageSettings.budget`) holds for all
+    model calls of one object.
+
+    Attributes:
+        found: What `connect` found and did to an embedded database; None on any other server.
     """
+
+    found: InitReport | None = None
 
     def __init__(
         self,
@@ -132,8 +142,13 @@ class Database:
     def language(self) -> Language:
         """The language backend."""
         if self._language is None:
-            self._language = load_language(self.settings.language)
+            self._language = load_language(self.settings.language, self._ledger())
         return self._language
+
+    def _ledger(self) -> calls.Calls | None:
+        """What records the model calls of this database object; None where its settings name no model."""
+        settings = self.settings.language
+        return calls.Calls(self.store, settings) if settings.backend != "rules" else None
 
     def init(self) -> InitReport:
         """Create or migrate the tables. Safe to run again, and from many processes at once.
@@ -160,10 +175,7 @@ class Database:
             row = corpora.find_corpus(tx, name) if create else corpora.get_corpus(tx, name)
             if row is None:
                 row = corpora.create_corpus(tx, name, titles=titles or "on")
-        if titles is not None and row.titles != titles:
-            raise UsageError(
-                f"corpus {name!r} was made with titles {row.titles}, not {titles}: choose another name"
-            )
+        _check_titles(row, titles)
         return Corpus(self, name)
 
     def corpora(self) -> list[CorpusRow]:
@@ -171,8 +183,57 @@ class Database:
         with self.store.transaction(read_only=True) as tx:
             return corpora.list_corpora(tx)
 
+    def estimate(
+        self,
+        corpus: str,
+        passages: Iterable[Passage | Rejected],
+        *,
+        titles: Titles | None = None,
+        extractions: Mapping[str, Extraction] | None = None,
+    ) -> Estimate:
+        """What ingesting these passages would ask of a model. Asks none, and makes no corpus.
+
+        Args:
+            corpus: Name of a corpus, which need not be there yet.
+            passages: As for `Corpus.ingest`.
+            titles: As for `Database.corpus`.
+            extractions: As for `Corpus.ingest`.
+
+        Raises:
+            UsageError: the corpus was made with the other titles setting.
+        """
+        with self.store.transaction(read_only=True) as tx:
+            row = corpora.find_corpus(tx, corpus)
+        if row is not None:
+            _check_titles(row, titles)
+        return ingestion.estimate(
+            self.store,
+            corpus,
+            passages,
+            language=self.language,
+            settings=self.settings.language,
+            titles=titles or "on",
+            extractions=extractions,
+        )
+
+    def cost(
+        self, *, corpus: str | None = None, by: str = "corpus", since: datetime | None = None
+    ) -> CostReport:
+        """What model calls took: calls, tokens and money, by group and in all.
+
+        Args:
+            corpus: Only calls of corpora of this name, also deleted ones; None takes all.
+            by: ``corpus``, ``passage``, ``question``, ``model``, ``purpose``, ``day`` or ``round``.
+            since: Only calls from then on; without a time zone it is in UTC.
+
+        Raises:
+            UsageError: ``by`` is none of these.
+        """
+        with self.store.transaction(read_only=True) as tx:
+            return calls.costs(tx, corpus=corpus, by=by, since=since)
+
     def delete_corpus(self, name: str) -> None:
-        """Delete a corpus with everything in it.
+        """Delete a corpus with everything in it. What its model calls cost stays in the ledger.
 
         Raises:
             CorpusNotFound: there is none of this name.
@@ -194,6 +255,7 @@ class Corpus:
         *,
         extractions: Mapping[str, Extraction] | None = None,
         progress: ingestion.Progress | None = None,
+        working_on: ingestion.WorkingOn | None = None,
     ) -> IngestionSummary:
         """Bring passages in: new ones are added, changed ones replaced, unchanged ones skipped.
 
@@ -207,6 +269,26 @@ class Corpus:
             language=self.database.language,
             extractions=extractions,
             progress=progress,
+            working_on=working_on,
+        )
+
+    def retry(
+        self,
+        *,
+        progress: ingestion.Progress | None = None,
+        working_on: ingestion.WorkingOn | None = None,
+    ) -> IngestionSummary:
+        """Extract again the passages whose extraction failed, from the texts that the corpus holds.
+
+        See `evireform.ingestion.retry`.
+        """
+        return ingestion.retry(
+            self.database.store,
+            self.name,
+            encoder=self.database.encoder,
+            language=self.database.language,
+            progress=progress,
+            working_on=working_on,
         )
 
     def search(self, question: str, *, k: int | None = None, variant: str = "full") -> Ranking:
@@ -241,6 +323,50 @@ class Corpus:
             method=variant,
         )
 
+    def answer(
+        self,
+        question: str,
+        *,
+        variant: str = "full",
+        strict: bool | None = None,
+        direct: bool | None = None,
+        on_text: answering.OnText | None = None,
+    ) -> Answer:
+        """Answer a question in a few words from the passages that are ranked for it.
+
+        Args:
+            question: Its text.
+            variant: A name of `evireform.settings.VARIANTS`.
+            strict: Say ``unknown`` where no cited passage contains the answer's names and numbers; None takes
+                the settings'.
+            direct: Ask the model without any passage; None takes the settings'.
+            on_text: Called with the answer so far as it is written; see `evireform.answering.answer`.
+
+        Raises:
+            UsageError: no variant has this name, or both ``strict`` and ``direct`` are wanted.
+            VectorSpaceMismatch: the corpus was embedded with another model.
+            BudgetSpent: there is no budget left for a model call.
+        """
+        db = self.database
+        given = {"strict": strict, "direct": direct}
+        settings = replace(db.settings.answer, **{k: v for k, v in given.items() if v is not None})
+        search = db.settings.search.variant(variant)
+        if settings.direct:
+            return answering.answer_directly(
+                db.store, self.name, question, language=db.language, on_text=on_text
+            )
+        return answering.answer(
+            db.store,
+            self.name,
+            question,
+            encoder=db.encoder,
+            language=db.language,
+            search=search,
+            settings=settings,
+            method=variant,
+            on_text=on_text,
+        )
+
     def replay(self, log_id: int) -> Replay:
         """Rank a logged search again from its logged choices, without a model."""
         return replay(self.database.store, self.name, log_id)
@@ -258,6 +384,14 @@ class Corpus:
         """What the corpus holds, which models made it, and what failed."""
         with self.database.store.transaction(read_only=True) as tx:
             return status.corpus_status(tx, self.name)
+
+
+def _check_titles(row: CorpusRow, titles: Titles | None) -> None:
+    """Refuse a titles setting that is not the corpus's; None takes it as it is."""
+    if titles is not None and row.titles != titles:
+        raise UsageError(
+            f"corpus {row.name!r} was made with titles {row.titles}, not {titles}: choose another name"
+        )
 
 
 def _refuse_text(name: str, values: Sequence[str]) -> None:

@@ -64,7 +64,9 @@ class ModelCall:
     ``prompt_hash`` is the hash of the messages, ``parameters`` what else was sent with them. ``cached`` says
     that the answer came from the ledger: such a call costs nothing. ``tokens_cached`` is the part of
     ``tokens_in`` that the server had in its own cache. ``passage_key`` names the passage that it was for,
-    ``round_number`` the round of a search. The ledger sets ``call_id``, and ``cost`` where it knows the price.
+    ``round_number`` the round of a search. ``bytes_sent`` counts what was sent for the first time, prompt and
+    data, and is ``None`` where it was sent before, as in a repair. The ledger sets ``call_id``, and ``cost``
+    where the price is known.
     """
 
     purpose: str
@@ -75,6 +77,7 @@ class ModelCall:
     tokens_in: int | None = None
     tokens_out: int | None = None
     tokens_cached: int | None = None
+    bytes_sent: int | None = None
     latency_s: float = 0.0
     attempts: int = 1
     cached: bool = False
@@ -86,11 +89,30 @@ class ModelCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedCall:
+    """A call that is not made yet: what it would send, and the ``key`` of an answer in the ledger."""
+
+    purpose: str
+    model: str
+    prompt_version: str
+    key: str
+    prompt_bytes: int
+    data_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Extraction:
-    """What a language backend made of one passage. With ``error`` set the passage has failed."""
+    """What a language backend made of one passage. With ``error`` set the passage has failed.
+
+    ``unsupported`` counts the propositions that are kept although they name what the passage does not,
+    ``dropped`` those that are left out for it. ``degraded`` says what had to be forgiven in the answers.
+    """
 
     propositions: tuple[ExtractedProposition, ...] = ()
     error: str = ""
+    degraded: str = ""
+    unsupported: int = 0
+    dropped: int = 0
     calls: tuple[ModelCall, ...] = ()
 
 
@@ -203,7 +225,12 @@ class EarningProposition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankedPassage:
-    """One row of a ranking: the passage, its score, and what earned it."""
+    """One row of a ranking: the passage, its score, and what earned it.
+
+    Where a judge chose the final set, ``judged`` is the place that it gave the passage (1 is the best; None
+    where it did not list it), and ``blended`` the value in (0, 1] that the passage is placed by; None for
+    both where no judge was heard on it.
+    """
 
     rank: int
     passage_key: str
@@ -213,14 +240,20 @@ class RankedPassage:
     metadata: Mapping[str, Any]
     propositions: tuple[EarningProposition, ...]
     trace: tuple[TraceTerm, ...]
+    judged: int | None = None
+    blended: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResidualQuery:
-    """A residual query with the propositions it brought. Without a positive hit it is not valid."""
+    """A residual query with the propositions it brought. Without a positive hit it is not valid.
+
+    ``round_number`` is the round that it was written in: 1 for the reformulator, 2.. for the controller.
+    """
 
     text: str
     hits: tuple[tuple[int, float], ...] = ()
+    round_number: int = 1
 
     @property
     def valid(self) -> bool:
@@ -240,10 +273,22 @@ class Seed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Spending:
+    """Model calls of one purpose in one round of a search; round 0 is outside the rounds."""
+
+    purpose: str
+    round_number: int
+    calls: int
+    tokens_in: int
+    tokens_out: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
     """What a search took: statements and rows of the database, model calls and tokens, seconds by stage.
 
     Statements, rows and seconds are those of the batch of ``questions`` that were searched together.
+    ``spending`` shares the model calls out by round and purpose, in the order in which they came.
     """
 
     statements: int
@@ -253,6 +298,7 @@ class Cost:
     tokens_out: int
     stage_s: Mapping[str, float]
     questions: int = 1
+    spending: tuple[Spending, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,6 +306,7 @@ class Ranking:
     """The answer to one question, with everything that led to it.
 
     ``reason`` says why the ranking is empty; ``degraded`` lists every fall-back, cut and shortage.
+    ``judged`` holds the keys that a judge listed for the final set, in its order, whether ranked or not.
     ``log_id`` names the row of ``question_log`` that can replay it, where it was logged.
     """
 
@@ -275,12 +322,61 @@ class Ranking:
     notes: tuple[str, ...]
     reason: str
     cost: Cost
+    judged: tuple[str, ...] = ()
     log_id: int | None = None
 
     @property
     def trace(self) -> dict[str, tuple[TraceTerm, ...]]:
         """Passage key to the terms that sum to its score."""
         return {passage.passage_key: passage.trace for passage in self.passages}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CitedProposition:
+    """A proposition that an answer rests on, with its character range in the passage text where that is known."""
+
+    text: str
+    span: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Citation:
+    """A passage that the reader cites.
+
+    ``propositions`` holds those that contain the answer; for yes and no, or where none does, the one that earned
+    most of the passage's score.
+    """
+
+    passage_key: str
+    title: str
+    propositions: tuple[CitedProposition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A short answer with what it rests on.
+
+    Where ``unknown`` is set, ``text`` is ``unknown`` and ``reason`` says why; ``withheld`` is then what the
+    reader answered and strict mode did not let pass. ``read`` and ``left_out`` hold the keys of the ranked
+    passages that the reader saw and of the others; ``context_tokens`` is the size of the former, counted by
+    ``tokenizer``. ``degraded`` lists every fall-back of search and reading. ``ranking`` is None for an answer
+    without passages. ``cost`` is that of search and reading together.
+    """
+
+    question: str
+    text: str
+    unknown: bool
+    reason: str
+    withheld: str
+    citations: tuple[Citation, ...]
+    read: tuple[str, ...]
+    left_out: tuple[str, ...]
+    context_tokens: int
+    tokenizer: str
+    ranking: Ranking | None
+    degraded: tuple[str, ...]
+    notes: tuple[str, ...]
+    cost: Cost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,7 +391,12 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestionSummary:
-    """What an ingestion did, in passages, and every oddity that it met."""
+    """What an ingestion did, in passages, and every oddity that it met.
+
+    ``propositions`` were written; ``unsupported`` of what the extractor gave name what their passage does not
+    and are kept, ``dropped_propositions`` are left out for it. ``stopped`` says why it ended early (empty: it did
+    not); ``not_done`` passages had been read by then, and what may come after them had not.
+    """
 
     added: int = 0
     changed: int = 0
@@ -305,9 +406,71 @@ class IngestionSummary:
     rejected: tuple[Rejected, ...] = ()
     notes: tuple[str, ...] = ()
     propositions: int = 0
+    unsupported: int = 0
+    dropped_propositions: int = 0
     dropped_entities: int = 0
     truncated: int = 0
+    stopped: str = ""
+    not_done: int = 0
     seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostRow:
+    """Model calls of one group: how many, their tokens and their cost.
+
+    ``group`` names it: a corpus, a passage's key, the id of a logged search, a model, a purpose, a day (UTC)
+    or a round; empty for the calls that belong to none. ``corpus`` is set for passages and questions,
+    ``question`` for the latter. ``cached`` calls were answered from the ledger and cost nothing; ``unpriced``
+    ones may have cost money that is not in ``cost``, which is None where no cost is known at all.
+    """
+
+    group: str
+    corpus: str = ""
+    question: str = ""
+    calls: int = 0
+    cached: int = 0
+    failed: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    tokens_cached: int = 0
+    cost: Decimal | None = None
+    unpriced: int = 0
+    latency_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostReport:
+    """What the ledger says: one row a group, and the sum of all. ``since`` is empty for all time."""
+
+    by: str
+    corpus: str
+    since: str
+    rows: tuple[CostRow, ...]
+    total: CostRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """What an ingestion would ask of a model, before it does.
+
+    Of the ``passages`` to extract ``answered`` have every answer in the ledger and are free; ``given`` others
+    come with a ready-made extraction, ``unchanged`` are in the corpus as they are, ``rejected`` cannot go in.
+    ``cost`` is None where the model's price is not known. ``basis`` says what the figures rest on; it is
+    empty where no model would be asked.
+    """
+
+    model: str
+    passages: int
+    answered: int
+    given: int
+    unchanged: int
+    rejected: int
+    calls: int
+    tokens_in: int
+    tokens_out: int
+    cost: Decimal | None
+    basis: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

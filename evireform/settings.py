@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from evireform.budget import parse_budget
 from evireform.errors import UsageError
 from evireform.records import Titles
 
 EmbeddingBackend = Literal["onnx", "sentence-transformers", "openai"]
 LanguageBackend = Literal["rules", "openai"]
+Unsupported = Literal["keep", "drop", "retry"]
 ReformulateMode = Literal["off", "residual", "repeat-question"]
 
 DEFAULT_SCHEMA = "evireform"
+
+MAX_ROUNDS = 3
 
 
 def _check_range(name: str, value: float, low: float, high: float) -> None:
@@ -58,6 +62,8 @@ class EmbeddingSettings:
     def __post_init__(self) -> None:
         _check_choice("embedding backend", self.backend, ("onnx", "sentence-transformers", "openai"))
         _check_whole("dimensions", self.dimensions, 0, 16_000)
+        if self.dimensions and self.backend != "openai":
+            raise UsageError("`embedding.dimensions` asks a server for them; a local model has its own")
         _check_whole("threads", self.threads, 1, 256)
         _check_range("timeout_s", self.timeout_s, 0.001, 1_000_000)
 
@@ -71,9 +77,18 @@ class LanguageSettings:
         model: Model name for the server.
         base_url: Server; empty leaves it to the library (``OPENAI_BASE_URL``).
         timeout_s: Longest wait for one call.
-        attempts: Calls per request before it counts as failed.
+        attempts: Requests per call before a server that is busy, down or silent counts as failed.
         concurrency: Calls in flight at once.
+        tokens_per_minute: Most tokens in any minute, question and answer; 0 is without bound.
         window_tokens: Context window; longer observed evidence is cut from the end, and said so.
+        unsupported: What happens to an extracted proposition with names or numbers that neither its passage
+            nor the title has: ``keep`` it, ``drop`` it, or ``retry``: ask once more and drop what stays so.
+            The summary counts them.
+        cache: Whether an identical call is answered from the ledger.
+        cache_days: Age from which an answer in the ledger has expired; 0 is never.
+        budget: The most that one run (one `evireform.database.Database`) may spend: tokens (``200k``,
+            ``2M tokens``) or money (``1.50``); empty is without end.
+        prices: A price file of your own, looked at before the one of the package; empty: there is none.
     """
 
     backend: LanguageBackend = "rules"
@@ -82,7 +97,13 @@ class LanguageSettings:
     timeout_s: float = 120.0
     attempts: int = 4
     concurrency: int = 8
+    tokens_per_minute: int = 0
     window_tokens: int = 32_000
+    unsupported: Unsupported = "keep"
+    cache: bool = True
+    cache_days: int = 0
+    budget: str = ""
+    prices: str = ""
 
     def __post_init__(self) -> None:
         _check_choice("language backend", self.backend, ("rules", "openai"))
@@ -91,7 +112,12 @@ class LanguageSettings:
         _check_range("timeout_s", self.timeout_s, 0.001, 1_000_000)
         _check_whole("attempts", self.attempts, 1, 20)
         _check_whole("concurrency", self.concurrency, 1, 256)
+        _check_whole("tokens_per_minute", self.tokens_per_minute, 0, 2**31)
         _check_whole("window_tokens", self.window_tokens, 512, 10_000_000)
+        _check_choice("unsupported", self.unsupported, ("keep", "drop", "retry"))
+        _check_whole("cache_days", self.cache_days, 0, 36_500)
+        if self.budget:
+            parse_budget(self.budget)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +139,10 @@ class SearchSettings:
         ef_search: Breadth of the HNSW search; 0 takes the default of `evireform.store`.
         hub_degree: Entities with more propositions are read by bound only (SPEC section 3); 0 reads all.
         log: Whether the search is written to ``question_log``.
+        rounds: Most rounds of residual queries; from the second on a controller reads all evidence so far
+            and says what is still missing.
+        set_weight: Weight of a judge that chooses the final set, in [0, 1]; 0 asks none.
+        set_pool: Passages of the ranking that the judge chooses from.
     """
 
     k: int = 5
@@ -128,6 +158,9 @@ class SearchSettings:
     ef_search: int = 0
     hub_degree: int = 500
     log: bool = True
+    rounds: int = 1
+    set_weight: float = 0.0
+    set_pool: int = 20
 
     def __post_init__(self) -> None:
         _check_whole("k", self.k, 1, 10_000)
@@ -139,7 +172,15 @@ class SearchSettings:
         _check_range("beta", self.beta, 0.0, 1.0)
         _check_whole("ef_search", self.ef_search, 0, 1_000)
         _check_whole("hub_degree", self.hub_degree, 0, 2**31)
+        _check_whole("rounds", self.rounds, 1, MAX_ROUNDS)
+        _check_range("set_weight", self.set_weight, 0.0, 1.0)
+        _check_whole("set_pool", self.set_pool, 2, 100)
         _check_choice("reformulate", self.reformulate, ("off", "residual", "repeat-question"))
+
+    @property
+    def depth(self) -> int:
+        """Passages that are ranked before a final set is chosen and the ranking is cut to ``k``."""
+        return max(self.k, self.set_pool) if self.set_weight else self.k
 
     def variant(self, name: str) -> SearchSettings:
         """These settings with one variant's changes (SPEC section 4).
@@ -159,8 +200,30 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "full": {},
     "residual-only": {"beta": 0.0},
     "repeat-question": {"reformulate": "repeat-question"},
+    "rounds": {"rounds": MAX_ROUNDS},
 }
-"""Name of a variant to what it changes: the six that are settings of the one pipeline."""
+"""Name of a variant to what it changes: those that are settings of the one pipeline."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerSettings:
+    """How a question is answered in words.
+
+    Attributes:
+        context_tokens: Budget of the passages that the reader sees: whole ones in rank order, until one does
+            not fit.
+        strict: Answer ``unknown`` where no cited passage contains the answer's names and numbers.
+        direct: Ask the model without any passage, for comparison.
+    """
+
+    context_tokens: int = 3_000
+    strict: bool = False
+    direct: bool = False
+
+    def __post_init__(self) -> None:
+        _check_whole("context_tokens", self.context_tokens, 1, 10_000_000)
+        if self.strict and self.direct:
+            raise UsageError("an answer without passages cites none: choose strict or direct, not both")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +247,7 @@ class Settings:
     embedding: EmbeddingSettings = field(default_factory=EmbeddingSettings)
     language: LanguageSettings = field(default_factory=LanguageSettings)
     search: SearchSettings = field(default_factory=SearchSettings)
+    answer: AnswerSettings = field(default_factory=AnswerSettings)
     schema: str = DEFAULT_SCHEMA
     statement_timeout_s: float = 60.0
     pool_size: int = 5

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
 import typer
 
 from evireform.cli import commands
+from evireform.cli.answer import answer
+from evireform.cli.compare import compare
+from evireform.cli.cost import cost
 from evireform.cli.demo import demo
 from evireform.cli.doctor import doctor
+from evireform.cli.evaluate import evaluate
 from evireform.cli.psql import psql
+from evireform.cli.retry import retry
 from evireform.cli.session import BROKEN_PIPE, INTERRUPTED, close_stdout
 from evireform.version import __version__
 
@@ -23,10 +29,14 @@ app = typer.Typer(
 for command in (
     commands.init,
     commands.ingest,
+    retry,
     commands.search,
+    answer,
     commands.delete,
     commands.status,
-    commands.evaluate,
+    evaluate,
+    compare,
+    cost,
     doctor,
     demo,
 ):
@@ -51,6 +61,11 @@ def _root(
 
 def main() -> None:
     """Run the command line, and end the process with its exit code."""
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    if sys.stdout is None:
+        # Whatever is opened next would get its number, and the results.
+        sys.exit("error: standard output is closed: there is nowhere to write the result to")
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from evireform.cli.ingesting import run_ingestion
 from evireform.cli.session import Session, takes_session
 from evireform.errors import InputError, UsageError
 from evireform.settings import VARIANTS
 from evireform.wellformed import well_formed
 
 
-def _utf8(given: str | list[str] | None) -> str | list[str] | None:
+def in_utf8(given: str | list[str] | None) -> str | list[str] | None:
     """Refuse a name or key that no database can hold, before anything is opened."""
     for text in [given] if isinstance(given, str) else given or ():
         if well_formed(text) != text:
@@ -25,7 +27,7 @@ def _utf8(given: str | list[str] | None) -> str | list[str] | None:
     return given
 
 
-Corpus = Annotated[str, typer.Option("--corpus", metavar="NAME", help="The corpus.", callback=_utf8)]
+Corpus = Annotated[str, typer.Option("--corpus", metavar="NAME", help="The corpus.", callback=in_utf8)]
 
 
 class TitlesOption(StrEnum):
@@ -49,6 +51,25 @@ Extractions = Annotated[
         metavar="FILE", help="Ready-made propositions and entities (JSONL) in place of the language backend."
     ),
 ]
+Budget = Annotated[
+    str | None,
+    typer.Option(
+        metavar="AMOUNT",
+        help="The most to spend on model calls: tokens (200k, 2M tokens) or money (1.50).",
+        show_default="no end",
+    ),
+]
+NoCache = Annotated[
+    bool, typer.Option("--no-cache", help="Ask the model again what the ledger has an answer to.")
+]
+
+
+def take_spending_flags(session: Session, budget: str | None, no_cache: bool) -> None:
+    """The flags of commands that may ask a model much."""
+    if budget is not None:
+        session.flags["language.budget"] = budget
+    if no_cache:
+        session.flags["language.cache"] = "false"
 
 
 @takes_session()
@@ -57,7 +78,7 @@ def init(session: Session) -> None:
     from evireform.cli import render
 
     with session.connect() as db:
-        report = db.init()
+        report = db.found or db.init()
     session.show(asdict(report), render.init_report(report))
 
 
@@ -74,7 +95,7 @@ def ingest(
     corpus: Annotated[
         str,
         typer.Option(
-            "--corpus", metavar="NAME", help="The corpus; made when it is not there.", callback=_utf8
+            "--corpus", metavar="NAME", help="The corpus; made when it is not there.", callback=in_utf8
         ),
     ],
     titles: Titles = None,
@@ -83,33 +104,40 @@ def ingest(
         int | None,
         typer.Option(metavar="CHARACTERS", min=1, help="Split longer texts at paragraph and sentence ends."),
     ] = None,
+    estimate: Annotated[
+        bool, typer.Option("--estimate", help="Only say what it would ask of a model, and ask none.")
+    ] = False,
+    budget: Budget = None,
+    no_cache: NoCache = False,
 ) -> None:
     """Bring passages into a corpus: new ones are added, changed ones replaced, unchanged ones skipped.
 
     What cannot go in is listed with file, line and reason, the rest goes in, and the exit code is 1.
     """
-    from evireform.cli import render
+    from evireform.cli import accounts
     from evireform.formats.chunking import split_passages
     from evireform.formats.extractions import read_extractions
     from evireform.formats.passages import read_passages
 
+    take_spending_flags(session, budget, no_cache)
     passages = read_passages(sources)
     if split:
         passages = split_passages(passages, max_characters=split)
     ready = read_extractions(extractions) if extractions else None
     with session.connect() as db:
+        if estimate:
+            session.note_language()
+            expected = db.estimate(
+                corpus, passages, titles=titles.value if titles else None, extractions=ready
+            )
+            document: dict[str, Any] = {"corpus": corpus, "estimate": asdict(expected)}
+            session.show(document, accounts.estimate(expected, corpus))
+            return
         target = db.corpus(corpus, create=True, titles=titles.value if titles else None)
         session.note_language()
         total = _lines(sources) if session.err.is_terminal and not split else None
-        with session.progress("passages", total) as advance:
-            summary = target.ingest(
-                passages, extractions=ready, progress=lambda done: advance("passages", done, 0)
-            )
-    if ready is not None:
-        summary = replace(summary, rejected=summary.rejected + ready.rejected)
-    session.show({"corpus": corpus, **asdict(summary)}, render.ingestion(summary, corpus))
-    if summary.rejected or summary.failed:
-        raise typer.Exit(1)
+        run = partial(target.ingest, passages, extractions=ready)
+        run_ingestion(session, corpus, run, total=total, rejected=() if ready is None else ready.rejected)
 
 
 def _lines(sources: Sequence[str]) -> int | None:
@@ -133,12 +161,15 @@ def search(
             metavar="QUESTION",
             help="Questions; - reads one a line from standard input.",
             show_default=False,
-            callback=_utf8,
+            callback=in_utf8,
         ),
     ] = None,
     k: Annotated[int | None, typer.Option("-k", help="Passages per ranking.", show_default="5")] = None,
     variant: Annotated[str, typer.Option(help=f"One of {', '.join(VARIANTS)}.")] = "full",
     explain: Annotated[bool, typer.Option("--explain", help="Draw what every score is made of.")] = False,
+    rounds: Annotated[
+        int | None, typer.Option(help="Most rounds of residual queries, 1 to 3.", show_default="1")
+    ] = None,
     exact: Annotated[
         bool, typer.Option("--exact", help="Scan every vector instead of using the index.")
     ] = False,
@@ -164,11 +195,15 @@ def search(
         return
     if k is not None:
         session.flags["search.k"] = str(k)
+    if rounds is not None:
+        session.flags["search.rounds"] = str(rounds)
     if exact:
         session.flags["search.exact"] = "true"
     texts: list[str] = []
     for given in questions or ():
         texts += _questions_of_stdin() if given == "-" else [given]
+    if not all(text.strip() for text in texts):
+        raise UsageError("the question is empty")
     with session.connect() as db:
         target = db.corpus(corpus)
         session.note_language()
@@ -202,7 +237,7 @@ def delete(
     corpus: Corpus,
     keys: Annotated[
         list[str] | None,
-        typer.Argument(metavar="KEYS", help="Keys of passages.", show_default=False, callback=_utf8),
+        typer.Argument(metavar="KEYS", help="Keys of passages.", show_default=False, callback=in_utf8),
     ] = None,
     whole_corpus: Annotated[bool, typer.Option("--whole-corpus", help="Delete all of the corpus.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
@@ -227,6 +262,8 @@ def delete(
     missing = sorted(set(keys or ()) - set(deleted))
     document = {"corpus": corpus, "deleted": deleted, "missing": missing}
     session.show(document, render.deletion(deleted, missing))
+    if missing:
+        raise typer.Exit(1)
 
 
 def _is_terminal() -> bool:
@@ -249,7 +286,9 @@ def status(
     session: Session,
     corpus: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Only this corpus, in detail.", show_default=False, callback=_utf8),
+        typer.Option(
+            metavar="NAME", help="Only this corpus, in detail.", show_default=False, callback=in_utf8
+        ),
     ] = None,
 ) -> None:
     """What the corpora hold, which models made them, and what failed."""
@@ -260,65 +299,3 @@ def status(
         found = [db.corpus(name).status() for name in names]
     drawn = render.corpus(found[0]) if corpus else render.corpora(found)
     session.show({"corpora": [asdict(one) for one in found]}, drawn)
-
-
-@takes_session()
-def evaluate(
-    session: Session,
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Folder with corpus.jsonl and questions.jsonl.")
-    ],
-    methods: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LIST",
-            help=f"Comma-separated: dense, {', '.join(VARIANTS)}.",
-            show_default="dense,base,propagation,reformulation,full",
-        ),
-    ] = None,
-    corpus: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="Corpus to use.",
-            show_default="named after folder and settings",
-            callback=_utf8,
-        ),
-    ] = "",
-    titles: Annotated[TitlesOption, typer.Option(help="Whether titles join the text.")] = TitlesOption.on,
-    extractions: Extractions = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Where runs, qrels and measures are written.",
-            show_default="./runs/<folder>-<titles>",
-        ),
-    ] = None,
-    limit: Annotated[int, typer.Option(min=0, help="Only the first questions; 0 takes all.")] = 0,
-) -> None:
-    """Measure Recall, Chain and Hit of several methods on a folder of passages and questions."""
-    from evireform import evaluation
-    from evireform.cli import render
-
-    if output is None:
-        made_by = "-extractions" if extractions else ""
-        output = Path("runs", f"{folder.resolve().name}{made_by}-{titles.value}")
-    session.note_language()
-    with session.connect() as db, session.progress("ingest") as advance:
-        result = evaluation.evaluate(
-            db.store,
-            folder,
-            encoder=db.encoder,
-            language=db.language,
-            settings=db.settings.search,
-            methods=[name.strip() for name in methods.split(",")] if methods else evaluation.METHODS,
-            corpus_name=corpus,
-            titles=titles.value,
-            extractions=extractions,
-            output=output,
-            limit=limit,
-            progress=advance,
-        )
-    session.show({**asdict(result), "output": str(output)}, render.evaluation(result))
-    session.note(f"runs, qrels and measures are in {output}")

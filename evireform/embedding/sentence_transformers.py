@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from evireform.embedding import Vectors
 from evireform.embedding.prompts import Template, preset_for
-from evireform.embedding.vectors import fingerprint, normalised, readable, stacked
+from evireform.embedding.vectors import normalised, readable, recorded_name, stacked
 from evireform.errors import ModelUnavailable
 from evireform.settings import EmbeddingSettings
 
@@ -19,7 +18,6 @@ ACCELERATOR_BATCH = 32
 
 _BRINGS_ITS_OWN_CODE = frozenset({"nvidia/NV-Embed-v2"})
 _UNBOUNDED_WINDOW = 32_768
-_FINGERPRINTED = (".bin", ".json", ".safetensors", ".txt")
 
 
 class SentenceTransformerEncoder:
@@ -44,7 +42,7 @@ class SentenceTransformerEncoder:
         name = settings.model or DEFAULT_MODEL
         self._preset = preset_for(name, name=settings.preset)
         self._transformer = _load(name, settings.threads)
-        self._model = _recorded_name(name)
+        self._model = recorded_name(name)
         self._window = int(self._transformer.max_seq_length or _UNBOUNDED_WINDOW)
         self._batch_size = 1 if self._transformer.device.type == "cpu" else ACCELERATOR_BATCH
         self._dimensions = len(self._transformer.encode("", prompt="", show_progress_bar=False))
@@ -104,12 +102,3 @@ def _load(name: str, threads: int) -> Any:
         return SentenceTransformer(name, trust_remote_code=name in _BRINGS_ITS_OWN_CODE)
     except Exception as error:  # the hub, the tokenizer and torch each raise their own kinds
         raise ModelUnavailable(f"the embedding model {name!r} cannot be loaded: {error}") from error
-
-
-def _recorded_name(name: str) -> str:
-    folder = Path(name).expanduser()
-    if not folder.is_dir():
-        return name
-    folder = folder.resolve()
-    files = sorted(file for file in folder.rglob("*") if file.suffix in _FINGERPRINTED)
-    return f"{folder.name}-{fingerprint(files)[:12]}"

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from evireform.embedding import Vectors
 from evireform.wellformed import well_formed
 
+_FINGERPRINTED = (".bin", ".json", ".safetensors", ".txt")
+
 CHARACTERS_PER_TOKEN = 32
 """Characters read for each token of a window: several times what any language needs, and a bound."""
 
@@ -55,3 +57,13 @@ def fingerprint(files: Iterable[Path]) -> str:
             while block := stream.read(1 << 20):
                 digest.update(block)
     return digest.hexdigest()
+
+
+def recorded_name(model: str) -> str:
+    """A hub name as it stands; a folder by its name with a hash of its weights and configuration."""
+    folder = Path(model).expanduser()
+    if not folder.is_dir():
+        return model
+    folder = folder.resolve()
+    files = sorted(file for file in folder.rglob("*") if file.suffix in _FINGERPRINTED)
+    return f"{folder.name}-{fingerprint(files)[:12]}"

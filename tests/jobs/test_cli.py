@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +20,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from evireform.cli import app
+from evireform.cli.evaluate import StudyOption, embedding_settings
+from evireform.errors import BudgetSpent
+from evireform.evaluation import studies
+from evireform.evaluation.method import names as method_names
+from evireform.records import Control, Extraction, Judgement, Passage
+from evireform.settings import EmbeddingSettings
 from tests.doubles.hash_encoder import HashEncoder
 from tests.doubles.scripted_language import ScriptedLanguage
 
@@ -50,9 +58,13 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def doubles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Models without a model, for the commands that run in this process."""
-    language = ScriptedLanguage(reformulate={QUESTION: ["Colin Archer born in Larvik"]})
+    language = ScriptedLanguage(
+        reformulate={QUESTION: ["Colin Archer born in Larvik"]},
+        control=lambda *_: Control(sufficient=False, queries=("Northwest Passage",)),
+        judge=lambda *_: Judgement(positions=(1,)),
+    )
     monkeypatch.setattr("evireform.database.load_encoder", lambda _: HashEncoder())
-    monkeypatch.setattr("evireform.database.load_language", lambda _: language)
+    monkeypatch.setattr("evireform.database.load_language", lambda *_: language)
 
 
 @pytest.fixture
@@ -185,6 +197,64 @@ def test_what_is_wrong_in_the_extractions_is_reported_too(run: Command, tmp_path
     assert "made.jsonl line 1" in result.stdout
 
 
+def extracting_with(monkeypatch: pytest.MonkeyPatch, language: ScriptedLanguage) -> None:
+    monkeypatch.setattr("evireform.database.load_language", lambda *_: language)
+
+
+def test_t06_failed_passages_are_listed_and_tried_again(
+    run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    extracting_with(monkeypatch, ScriptedLanguage(errors={"fram": "HTTP 500"}))
+    partial = run("ingest", lines(tmp_path / "a.jsonl", PASSAGES), "--corpus", "wiki")
+    still = run("retry", "--corpus", "wiki", "--json")
+    extracting_with(monkeypatch, ScriptedLanguage())
+    mended = run("retry", "--corpus", "wiki")
+    assert [result.exit_code for result in (partial, still, mended)] == [1, 1, 0]
+    assert "HTTP 500" in partial.stdout
+    assert "evireform retry" in partial.stdout
+    assert [row["passage_key"] for row in json.loads(still.stdout)["failed"]] == ["fram"]
+
+
+def test_a_spent_budget_says_what_was_not_done_and_exits_with_1(
+    run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def spent(_: Passage) -> Extraction:
+        raise BudgetSpent("the budget is spent")
+
+    extracting_with(monkeypatch, ScriptedLanguage(extract=spent))
+    result = run("ingest", lines(tmp_path / "a.jsonl", PASSAGES), "--corpus", "wiki")
+    assert result.exit_code == 1
+    assert "stopped: the budget is spent" in result.stdout
+    assert f"{len(PASSAGES)} passages of those that were read not done" in result.stdout
+
+
+def test_ctrl_c_shows_what_was_done_and_exits_with_130(
+    run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pressed(_: Passage) -> Extraction:
+        raise KeyboardInterrupt
+
+    extracting_with(monkeypatch, ScriptedLanguage(extract=pressed))
+    result = run("ingest", lines(tmp_path / "a.jsonl", PASSAGES), "--corpus", "wiki", "--json")
+    assert result.exit_code == 130
+    assert json.loads(result.stdout)["stopped"] == "interrupted"
+
+
+def test_propositions_that_their_passage_does_not_support_are_noted(
+    run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    extracting_with(monkeypatch, ScriptedLanguage(extract=lambda _: Extraction(unsupported=2, dropped=1)))
+    result = run("ingest", lines(tmp_path / "a.jsonl", PASSAGES[:1]), "--corpus", "wiki")
+    assert "2 propositions with what the passage does not have: kept" in result.stdout
+    assert "1 proposition with what the passage does not have: left out" in result.stdout
+
+
+def test_a_huge_passage_is_announced(run: Command, tmp_path: Path) -> None:
+    huge = {"id": "huge", "text": "Fram sailed. " * 5_000}
+    result = run("ingest", lines(tmp_path / "a.jsonl", [huge]), "--corpus", "wiki")
+    assert "working on huge (65,000 characters)" in result.stderr
+
+
 def test_the_titles_of_a_corpus_cannot_be_switched(wiki: Command, tmp_path: Path) -> None:
     result = wiki("ingest", tmp_path / "wiki.jsonl", "--corpus", "wiki", "--titles", "off")
     assert result.exit_code == 2
@@ -241,6 +311,21 @@ def test_k_limits_the_ranking(wiki: Command) -> None:
     assert len(ranking["passages"]) == 1
 
 
+def test_rounds_are_a_flag_of_the_search(wiki: Command) -> None:
+    result = wiki("search", QUESTION, "--corpus", "wiki", "--rounds", "2", "--json")
+    (ranking,) = json.loads(result.stdout)["rankings"]
+    assert {query["round_number"] for query in ranking["residual_queries"]} == {1, 2}
+
+
+def test_a_final_set_is_chosen_and_its_decisions_are_told(wiki: Command) -> None:
+    arguments = ("search", QUESTION, "--corpus", "wiki", "--set", "search.set_weight=0.5")
+    (ranking,) = json.loads(wiki(*arguments, "--json").stdout)["rankings"]
+    first = ranking["passages"][0]
+    assert ranking["judged"][first["judged"] - 1] == first["passage_key"]
+    tree = wiki(*arguments, "--explain").stdout
+    assert f"placed by {first['blended']:.4f}" in tree
+
+
 def test_a_variant_is_recorded_in_the_ranking(wiki: Command) -> None:
     result = wiki("search", QUESTION, "--corpus", "wiki", "--variant", "base", "--json")
     (ranking,) = json.loads(result.stdout)["rankings"]
@@ -252,6 +337,7 @@ def test_a_variant_is_recorded_in_the_ranking(wiki: Command) -> None:
     [
         (["--variant", "magic"], "no variant is called 'magic'"),
         (["-k", "0"], "k must lie between 1 and"),
+        (["--rounds", "4"], "rounds must lie between 1 and 3"),
         (["--replay", "1"], "give questions"),
         (["--set", "search.speed=9"], "no setting 'search.speed'"),
         (["--config", "absent.toml"], "absent.toml cannot be read"),
@@ -294,6 +380,7 @@ def test_an_unknown_corpus_is_a_usage_error(run: Command) -> None:
 def test_deleting_says_which_keys_were_there(wiki: Command) -> None:
     result = wiki("delete", "fram", "absent", "--corpus", "wiki", "--json")
     assert json.loads(result.stdout) == {"corpus": "wiki", "deleted": ["fram"], "missing": ["absent"]}
+    assert result.exit_code == 1
     assert json.loads(wiki("status", "--json").stdout)["corpora"][0]["ready"] == 2
 
 
@@ -372,17 +459,71 @@ def test_evaluation_prints_percent(run: Command, dataset: Path) -> None:
 
 def test_evaluation_writes_its_runs_beside_the_work(run: Command, dataset: Path, tmp_path: Path) -> None:
     run("evaluate", dataset, "--titles", "off", "--methods", "full")
-    assert (tmp_path / "runs" / "ships-off" / "full.run").read_text().startswith("q1 Q0 ")
+    assert (tmp_path / "runs" / "ships-off" / "runs" / "full.run").read_text().startswith("q1 Q0 ")
 
 
 def test_evaluation_writes_where_it_is_told(run: Command, dataset: Path, tmp_path: Path) -> None:
     run("evaluate", dataset, "--output", tmp_path / "here", "--methods", "full")
-    assert (tmp_path / "here" / "evaluation.json").is_file()
+    assert (tmp_path / "here" / "results.json").is_file()
     assert not (tmp_path / "runs").exists()
 
 
 def test_an_unknown_method_is_a_usage_error(run: Command, dataset: Path) -> None:
     assert run("evaluate", dataset, "--methods", "magic").exit_code == 2
+
+
+def test_the_help_of_evaluate_names_every_method(run: Command) -> None:
+    shown = run("evaluate", "--help", env={"COLUMNS": "500"}).stdout
+    assert ", ".join(method_names()) in " ".join(shown.split())
+
+
+def test_evaluate_offers_every_study() -> None:
+    assert tuple(sorted(StudyOption)) == studies.NAMES
+
+
+def test_a_study_is_shown_in_percent_and_written(run: Command, dataset: Path, tmp_path: Path) -> None:
+    result = run("evaluate", dataset, "--study", "ablation")
+    assert "What reformulation and propagation each contribute" in result.stdout
+    assert "100.00" in result.stdout
+    written = tmp_path / "runs" / "ships-on-ablation"
+    assert all((written / name).is_file() for name in ("results.json", "report.md", "report.html"))
+
+
+def test_a_study_is_one_document_as_json(run: Command, dataset: Path) -> None:
+    document = json.loads(run("evaluate", dataset, "--study", "coverage", "--json").stdout)
+    assert (document["name"], document["results"][0]["means"]["chain@5"]) == ("coverage", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--study", "ablation", "--methods", "full"], "give --methods or --study, not both"),
+        (["--embedding", "model=x"], "--embedding names models for --study embeddings"),
+        (["--study", "embeddings", "--embedding", "x"], "'x' is not KEY=VALUE"),
+        (["--study", "embeddings"], "name at least one more with --embedding"),
+        (["--format", "magic"], "no format is called 'magic'"),
+    ],
+)
+def test_a_wrong_use_of_evaluate_is_said(
+    run: Command, dataset: Path, arguments: list[str], message: str
+) -> None:
+    result = run("evaluate", dataset, *arguments)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split())
+
+
+def test_an_embedding_is_given_by_its_settings() -> None:
+    given = embedding_settings("backend=sentence-transformers, model=BAAI/bge-m3")
+    assert given == EmbeddingSettings(backend="sentence-transformers", model="BAAI/bge-m3")
+
+
+def test_a_sample_of_the_questions_is_asked(run: Command, dataset: Path) -> None:
+    with (dataset / "questions.jsonl").open("a") as stream:
+        for key in ("q2", "q3"):
+            line = {"id": key, "question": QUESTION, "answers": [], "gold_passage_ids": ["fram"]}
+            stream.write(json.dumps(line) + "\n")
+    sampled = ("evaluate", dataset, "--sample", "2", "--seed", "3", "--methods", "base", "--json")
+    assert json.loads(run(*sampled).stdout)["questions"] == 2
 
 
 # doctor
@@ -486,8 +627,9 @@ def test_an_unexpected_error_is_an_object_in_the_json(run: Command, monkeypatch:
 def test_an_output_that_cannot_be_written_is_named(run: Command, dataset: Path, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     result = run("evaluate", dataset, "--output", tmp_path / "taken", "--methods", "full")
-    assert result.exit_code == 1
-    assert "taken: File exists" in result.stderr
+    assert result.exit_code == 2
+    assert "taken" in result.stderr
+    assert "cannot be written" in result.stderr
 
 
 def test_settings_come_from_the_file_in_the_folder(run: Command, tmp_path: Path) -> None:
@@ -545,3 +687,53 @@ def test_the_demo_ranks_the_passages_that_answer_together(
     ranked = [passage["passage_key"] for passage in document["ranking"]["passages"]]
     assert set(document["gold"]) <= set(ranked)
     assert len(document["questions"]) == 19
+
+
+# output that cannot be written, and arguments that say nothing
+
+
+def shell(command: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """A line for the shell, with ``evireform`` as a process of its own."""
+    called = command.replace("evireform", f"{sys.executable} -m evireform")
+    environment = os.environ | {"PYTHONPATH": str(ROOT)} | more
+    return subprocess.run(["sh", "-c", called], env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+@pytest.mark.parametrize("options", ["", "--json"])
+def test_a_full_disk_is_said_in_one_line(run: Command, options: str) -> None:  # noqa: ARG001
+    ended = shell(f"evireform status {options} > /dev/full")
+    assert (ended.returncode, ended.stderr) == (1, "error: No space left on device\n")
+
+
+def test_a_closed_standard_output_is_said_before_anything_is_done(run: Command) -> None:  # noqa: ARG001
+    ended = shell("evireform status >&-")
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == "error: standard output is closed: there is nowhere to write the result to\n"
+
+
+def test_a_closed_standard_error_is_no_error(run: Command) -> None:  # noqa: ARG001
+    ended = shell("evireform status --json 2>&-")
+    assert (ended.returncode, json.loads(ended.stdout)) == (0, {"corpora": []})
+
+
+@pytest.mark.parametrize("question", ["", "  "])
+def test_an_empty_question_is_refused(wiki: Command, question: str) -> None:
+    result = wiki("search", question, "--corpus", "wiki")
+    assert (result.exit_code, result.stderr) == (2, "error: the question is empty\n")
+
+
+def test_a_setting_is_not_given_in_two_ways(run: Command) -> None:
+    result = run("status", "--schema", "one", "--set", "schema=two")
+    assert result.exit_code == 2
+    assert "schema is given by its own option already" in result.stderr
+
+
+def test_init_of_a_new_embedded_home_says_that_it_created_the_tables() -> None:
+    home = Path(tempfile.mkdtemp(prefix="evireform-new-"))
+    home.chmod(0o755)
+    try:
+        first, second = (shell("evireform init --json", EVIREFORM_HOME=str(home / "home")) for _ in range(2))
+        assert [json.loads(ended.stdout)["migrated_from"] == "" for ended in (first, second)] == [True, False]
+    finally:
+        shutil.rmtree(home)

@@ -12,10 +12,12 @@ import ir_measures
 import pytest
 from ir_measures import R, Success
 
-from evireform import baselines
 from evireform.errors import InputError, UsageError
-from evireform.evaluation import Evaluation, evaluate
-from evireform.records import Reformulation, Selection
+from evireform.evaluation import Evaluation, evaluate, passage_space
+from evireform.evaluation.bench import Bench
+from evireform.evaluation.method import by_name
+from evireform.evaluation.passage_space import ensure_passage_space
+from evireform.records import Control, Judgement, Question, Reformulation, Selection
 from evireform.settings import SearchSettings
 from evireform.store.connection import Store
 from tests.doubles.hash_encoder import HashEncoder
@@ -88,6 +90,50 @@ def test_propagation_finds_the_neighbour_too(shared_store: Store, folder: Path, 
     }  # fmt: skip
 
 
+def missing(_question: str, _observed: object, _round: int) -> Control:
+    return Control(sufficient=False, queries=("beta loom", "delta rain"), degraded="the window is full")
+
+
+def test_variants_are_the_same_whether_or_not_others_take_more_rounds(
+    shared_store: Store, folder: Path, name: str
+) -> None:
+    asked = language()
+    asked._control = missing
+    alone, together = folder / "alone", folder / "together"
+    run(shared_store, folder, name, methods=["full"], language=asked, output=alone)
+    assert asked.controlled_from == []
+    run(shared_store, folder, name, methods=["full", "rounds"], language=asked, output=together)
+    assert (together / "runs/full.run").read_text() == (alone / "runs/full.run").read_text()
+    lines = [(together / f"runs/{method}.run").read_text().splitlines() for method in ("full", "rounds")]
+    assert [len(of_method) for of_method in lines] == [6, 7]  # the rounds find d for the first question
+
+
+def test_what_went_wrong_in_a_later_round_counts_for_the_variants_that_take_it(
+    shared_store: Store, folder: Path, name: str
+) -> None:
+    asked = language()
+    asked._control = missing
+    evaluation = run(shared_store, folder, name, methods=["propagation", "full", "rounds"], language=asked)
+    assert evaluation.degraded == {"propagation": 0, "full": 0, "rounds": 1}
+
+
+def test_every_variant_is_judged_where_a_final_set_is_chosen(
+    shared_store: Store, folder: Path, name: str
+) -> None:
+    asked = ScriptedLanguage(
+        extract=SCRIPT,
+        select=lambda *_: Selection(positions=(0,)),
+        judge=lambda _question, _observed, passages: Judgement(positions=(len(passages) - 1,)),
+    )
+    settings = SearchSettings(exact=True, set_weight=1.0)
+    evaluation = run(
+        shared_store, folder, name, methods=["propagation", "full"], language=asked, settings=settings
+    )
+    # The last by score comes first: b and c instead of a and b.
+    assert [evaluation.methods[m]["recall@1"] for m in ("propagation", "full")] == [0.5, 0.5]
+    assert len(asked.judged_from) == 4
+
+
 def test_every_measure_at_every_cutoff(shared_store: Store, folder: Path, name: str) -> None:
     measured = run(shared_store, folder, name, methods=["full"]).methods["full"]
     assert measured.keys() == {
@@ -104,7 +150,7 @@ def test_questions_without_gold_are_counted_and_not_judged(
 
 def test_the_dense_baseline_ranks_whole_passages(shared_store: Store, folder: Path, name: str) -> None:
     run(shared_store, folder, name, methods=["dense"], output=folder / "out")
-    lines = [line.split() for line in (folder / "out" / "dense.run").read_text().splitlines()]
+    lines = [line.split() for line in (folder / "out" / "runs" / "dense.run").read_text().splitlines()]
     assert [line[2] for line in lines if line[3] == "1"] == ["a", "c", "d"]
     assert [line[0] for line in lines] == ["q1"] * 4 + ["q2"] * 4 + ["q3"] * 4
 
@@ -138,7 +184,7 @@ def test_runs_and_qrels_are_read_alike_by_a_common_evaluator(
     evaluation = run(shared_store, folder, name, output=out)
     qrels = list(ir_measures.read_trec_qrels(str(out / "qrels.txt")))
     for method, measured in evaluation.methods.items():
-        ranked = list(ir_measures.read_trec_run(str(out / f"{method}.run")))
+        ranked = list(ir_measures.read_trec_run(str(out / "runs" / f"{method}.run")))
         theirs = ir_measures.calc_aggregate([R @ 1, R @ 5, Success @ 1], qrels, ranked)
         assert theirs == {
             R @ 1: measured["recall@1"], R @ 5: measured["recall@5"], Success @ 1: measured["hit@1"],
@@ -149,13 +195,13 @@ def test_settings_models_and_corpus_stand_beside_the_runs(
     shared_store: Store, folder: Path, name: str
 ) -> None:
     evaluation = run(shared_store, folder, name, output=folder / "out", methods=["base"])
-    written = json.loads((folder / "out" / "evaluation.json").read_text(encoding="utf-8"))
-    assert written["methods"]["base"]["recall@5"] == 0.5
+    written = json.loads((folder / "out" / "results.json").read_text(encoding="utf-8"))
+    assert written["results"][0]["means"]["recall@5"] == 0.5
     assert written["models"] == {
         "embedding": "hash-64", "language": "scripted/1", "extractor": "scripted",
     }  # fmt: skip
     assert (written["titles"], written["settings"]["hits_per_query"]) == ("on", 1)
-    assert written["corpus_digest"] == evaluation.corpus_digest
+    assert written["conditions"][0]["corpus_digest"] == evaluation.corpus_digest
 
 
 def test_the_corpus_digest_tells_whether_the_passages_are_the_same(
@@ -191,7 +237,7 @@ def test_searches_of_an_evaluation_are_not_logged(shared_store: Store, folder: P
 def test_degraded_questions_are_counted_by_method(shared_store: Store, folder: Path, name: str) -> None:
     failing = ScriptedLanguage(extract=SCRIPT, reformulate=lambda *_: Reformulation(degraded="timed out"))
     evaluation = run(shared_store, folder, name, language=failing, methods=["full", "dense"])
-    assert evaluation.degraded == {"full": 3}
+    assert evaluation.degraded == {"full": 3, "dense": 0}
 
 
 def test_a_failed_reformulation_does_not_degrade_a_method_without_one(
@@ -209,7 +255,10 @@ def test_a_limit_takes_the_first_questions(shared_store: Store, folder: Path, na
 def test_progress_is_told_by_stage(shared_store: Store, folder: Path, name: str) -> None:
     told: list[tuple[str, int, int]] = []
     run(shared_store, folder, name, progress=lambda *step: told.append(step))
-    assert told == [("ingest", 4, 0), ("search", 3, 3), ("embed passages", 4, 0)]
+    assert [step for step in told if step[0] != "ingest"] == [
+        ("embed passages", 4, 4), *[("search", 3, 15)] * 5,
+    ]  # fmt: skip
+    assert sum(done for stage, done, total in told if (stage, total) == ("ingest", 4)) == 4
 
 
 @pytest.mark.parametrize(
@@ -244,13 +293,13 @@ def test_a_missing_file_is_named(shared_store: Store, folder: Path, name: str, f
     (folder / file).unlink()
     with pytest.raises(InputError, match=f"there is no {file} in ") as caught:
         run(shared_store, folder, name)
-    assert caught.value.path == folder / file
+    assert caught.value.path == folder
 
 
 def test_a_method_that_does_not_exist_is_refused_before_anything_is_done(
     shared_store: Store, folder: Path, name: str
 ) -> None:
-    with pytest.raises(UsageError, match="no method is called 'best'; there are dense, base, "):
+    with pytest.raises(UsageError, match="no method is called 'best'; there are base, propagation, "):
         run(shared_store, folder, name, methods=["full", "best"])
     assert rows(shared_store, "SELECT FROM corpus WHERE name = %(name)s", name=name) == []
 
@@ -278,41 +327,42 @@ class Flaky(HashEncoder):
 @pytest.fixture
 def ten(shared_store: Store, name: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """A corpus of ten passages, embedded three at a time."""
-    monkeypatch.setattr(baselines, "BATCH", 3)
+    monkeypatch.setattr(passage_space, "BATCH", 3)
     ingest(shared_store, name, passages_of({f"p{number}": [(f"word{number}", [])] for number in range(10)}))
     return name
 
 
 def test_the_embedding_of_passages_goes_on_where_it_stopped(shared_store: Store, ten: str) -> None:
     with pytest.raises(RuntimeError, match="out of memory"):
-        baselines.ensure_passage_space(shared_store, ten, Flaky())
+        ensure_passage_space(shared_store, ten, Flaky())
     encoder = HashEncoder()
-    baselines.ensure_passage_space(shared_store, ten, encoder)
+    ensure_passage_space(shared_store, ten, encoder)
     assert encoder.encoded == [f"word{number}" for number in range(3, 10)]
 
 
 def test_passages_that_are_embedded_are_not_embedded_again(shared_store: Store, ten: str) -> None:
-    baselines.ensure_passage_space(shared_store, ten, HashEncoder())
+    ensure_passage_space(shared_store, ten, HashEncoder())
     encoder = HashEncoder()
-    baselines.ensure_passage_space(shared_store, ten, encoder)
+    ensure_passage_space(shared_store, ten, encoder)
     assert encoder.encoded == []
 
 
 def test_a_changed_passage_is_embedded_again(shared_store: Store, ten: str) -> None:
-    baselines.ensure_passage_space(shared_store, ten, HashEncoder())
+    ensure_passage_space(shared_store, ten, HashEncoder())
     ingest(shared_store, ten, passages_of({"p4": [("other", [])]}))
     encoder = HashEncoder()
-    baselines.ensure_passage_space(shared_store, ten, encoder)
+    ensure_passage_space(shared_store, ten, encoder)
     assert encoder.encoded == ["other"]
 
 
 def test_dense_ties_stand_by_key(shared_store: Store, name: str) -> None:
     ingest(shared_store, name, passages_of({key: [("same words", [])] for key in ("b", "ä", "a", "Z")}))
-    space = baselines.ensure_passage_space(shared_store, name, HashEncoder())
-    found = baselines.dense_passages(
-        shared_store, space, ["same words"], encoder=HashEncoder(), k=3, exact=True
-    )
-    assert [key for key, _ in found[0]] == ["Z", "a", "b"]
+    bench = Bench(
+        shared_store, name,
+        encoder=HashEncoder(), language=language(), settings=SearchSettings(k=3, exact=True),
+    )  # fmt: skip
+    (found,) = by_name("dense", bench.settings).rank(bench, [Question(key="q", text="same words")])
+    assert [key for key, _ in found.passages] == ["Z", "a", "b"]
 
 
 def test_an_evaluation_does_not_change_the_settings_it_was_given(

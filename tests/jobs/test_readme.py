@@ -99,7 +99,14 @@ def test_each_command_line_is_one_that_the_program_takes(arguments: list[str]) -
 @pytest.mark.parametrize("exported", MODELS, ids=lambda exported: exported["EVIREFORM_LANGUAGE_MODEL"])
 def test_naming_a_model_turns_the_language_backend_on(exported: dict[str, str]) -> None:
     assert "OPENAI_API_KEY" in exported
-    assert load_settings({}, exported, None).settings.language.backend == "openai"
+    language = load_settings({}, exported, None).settings.language
+    assert language.backend == "openai"
+    assert language.model == exported["EVIREFORM_LANGUAGE_MODEL"]
+    assert language.base_url == exported.get("EVIREFORM_LANGUAGE_BASE_URL", "")
+
+
+def test_five_kinds_of_server_are_shown() -> None:
+    assert len(MODELS) == 5
 
 
 def test_every_variable_of_ours_is_one_that_is_read() -> None:

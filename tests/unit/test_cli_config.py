@@ -43,7 +43,13 @@ def test_layers_join_key_by_key() -> None:
     assert settings.embedding.threads == 3
 
 
-CHOICES = {"embedding.backend": "openai", "language.backend": "openai", "search.reformulate": "off"}
+CHOICES = {
+    "embedding.backend": "openai",
+    "language.backend": "openai",
+    "language.budget": "200k",
+    "language.unsupported": "drop",
+    "search.reformulate": "off",
+}
 
 
 def default_of(key: str) -> Any:
@@ -57,7 +63,8 @@ def test_each_setting_can_be_given_by_its_variable(key: str) -> None:
     value: Any = CHOICES.get(key, "x")
     if not isinstance(default, str):
         value = {bool: not default, int: default + 1, float: default / 2}[type(default)]
-    environ = {"EVIREFORM_LANGUAGE_MODEL": "m"} | {variable(key): str(value)}
+    models = {"EVIREFORM_LANGUAGE_MODEL": "m", "EVIREFORM_EMBEDDING_BACKEND": "openai"}
+    environ = models | {variable(key): str(value)}
     settings = load_settings({}, environ, None).settings
     section, _, name = key.rpartition(".")
     assert getattr(getattr(settings, section) if section else settings, name) == value
@@ -85,6 +92,9 @@ def test_an_empty_variable_counts_as_not_set() -> None:
         ({"search.alpha": "nan"}, {}, "alpha must lie between 0 and 1"),
         ({"search.speed": "9"}, {}, "no setting 'search.speed'"),
         ({"language.backend": "magic"}, {}, "language backend must be one of rules, openai"),
+        ({"embedding.dimensions": "64"}, {}, "`embedding.dimensions` asks a server"),
+        ({"home": ""}, {}, "home must be a folder, not ''"),
+        ({"database_url": "postgresql://h/\0"}, {}, "NUL"),
     ],
 )
 def test_a_wrong_value_is_named(flags: dict[str, str], environ: dict[str, str], message: str) -> None:
@@ -247,3 +257,19 @@ def test_the_example_of_the_page_is_valid() -> None:
     found = load_settings({}, {}, ConfigFile(Path("evireform.toml"), tomllib.loads(example)))
     assert found.settings.search.k == 10
     assert found.settings.language.backend == "openai"
+
+
+def test_a_price_file_named_in_a_file_is_relative_to_it() -> None:
+    settings = load_settings({}, {}, file(language={"prices": "prices.toml"})).settings
+    assert Path(settings.language.prices) == Path("project/prices.toml")
+
+
+def test_a_price_file_of_a_flag_is_taken_as_it_is() -> None:
+    toml = file(language={"prices": "prices.toml"})
+    settings = load_settings({"language.prices": "own.toml"}, {}, toml).settings
+    assert settings.language.prices == "own.toml"
+
+
+def test_a_budget_that_is_none_is_refused() -> None:
+    with pytest.raises(UsageError, match="a budget must be tokens, such as 200k or 2M tokens, or money"):
+        load_settings({"language.budget": "lots"}, {}, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from evireform.records import (
     Rejected,
     ResidualQuery,
     Seed,
+    Spending,
     TraceTerm,
 )
 from evireform.retrieval.replay import Replay
@@ -178,6 +180,44 @@ def test_model_calls_and_a_shared_batch_are_part_of_what_it_took() -> None:
     assert "1 statement, 1 row, 0.00 s, for 5 questions together, 2 model calls (30 + 4 tokens)" in text
 
 
+def test_what_it_took_is_told_by_round_and_purpose() -> None:
+    spending = (
+        Spending(purpose="control", round_number=2, calls=1, tokens_in=30, tokens_out=4),
+        Spending(purpose="judge", round_number=0, calls=2, tokens_in=50, tokens_out=5),
+    )
+    cost = Cost(
+        statements=1, rows=1, model_calls=3, tokens_in=80, tokens_out=9, stage_s={}, spending=spending
+    )
+    text = drawn(explanation(a_ranking(cost=cost)))
+    assert "round 2, control: 1 call (30 + 4 tokens)\n" in text
+    assert " judge: 2 calls (50 + 5 tokens)\n" in text
+
+
+def test_a_residual_query_of_a_later_round_says_so_wherever_it_stands() -> None:
+    queries = (
+        ResidualQuery(text="Who designed Fram?", hits=((2, 0.625),), round_number=2),
+        ResidualQuery(text="When?"),
+    )
+    text = drawn(explanation(a_ranking(residual_queries=queries)))
+    assert "1 Who designed Fram? (round 2)\n" in text
+    assert "2 When?\n" in text
+    assert "through Fram, from residual query 1 (round 2) by p2" in text
+
+
+def test_a_judged_passage_says_what_placed_it() -> None:
+    (first,) = a_ranking().passages
+    listed = replace(first, judged=2, blended=0.75)
+    other = replace(first, rank=2, blended=0.5)
+    text = drawn(explanation(a_ranking(passages=(listed, other), judged=("p9", "p1"))))
+    assert "placed by 0.7500: its place by score blended with place 2 by the judge" in text
+    assert "placed by 0.5000: its place by score blended with no place by the judge" in text
+    assert "final set: the judge listed p9, p1" in text
+
+
+def test_a_passage_that_was_not_judged_says_nothing_of_it() -> None:
+    assert "placed by" not in EXPLAINED
+
+
 @pytest.mark.parametrize("draw", [explanation, render.ranking])
 def test_a_fall_back_is_shown(draw: Any) -> None:
     text = drawn(draw(a_ranking(degraded=("selection: timeout",), notes=("exact scan",))))
@@ -277,6 +317,7 @@ def an_evaluation(**changed: Any) -> Evaluation:
         "questions": 8,
         "unjudged": 0,
         "methods": {"dense": values, "full": values | {"recall@5": 0.97753, "chain@20": 1.0}},
+        "answers": None,
         "degraded": {"full": 0},
         "ingestion": IngestionSummary(),
         "settings": {},

@@ -18,10 +18,10 @@ PACKAGE = Path(evireform.__file__).parent
 LAYERS = {
     "edge": {"cli", "__main__"},
     "face": {"__init__", "database"},
-    "jobs": {"baselines", "evaluation", "ingestion", "retrieval"},
-    "doors": {"embedded", "embedding", "formats", "language", "sample", "store"},
-    "maths": {"measures", "propagation", "readout", "seeds"},
-    "words": {"canonical", "errors", "records", "settings", "version", "wellformed"},
+    "jobs": {"answering", "baselines", "evaluation", "ingestion", "parallel", "retrieval"},
+    "doors": {"embedded", "embedding", "formats", "language", "prices", "reranking", "sample", "store"},
+    "maths": {"bootstrap", "coverage", "measures", "propagation", "readout", "seeds"},
+    "words": {"budget", "canonical", "errors", "records", "settings", "support", "version", "wellformed"},
 }
 HEIGHT = {room: -depth for depth, rooms in enumerate(LAYERS.values()) for room in rooms}
 FILES = sorted(PACKAGE.rglob("*.py"))

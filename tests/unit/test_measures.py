@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evireform.measures import chain_at, hit_at, measure, recall_at
+from evireform.measures import chain_at, grouped_means, hit_at, means, measure, recall_at
 
 RANKING = ["a", "x", "b", "y", "c"]
 GOLD = {"a", "b", "c"}
@@ -118,3 +118,17 @@ def test_ir_measures_agrees(questions: list[tuple[list[str], list[str]]], k: int
 @given(rankings, golds, st.integers(1, 12))
 def test_chain_is_at_most_recall_and_recall_at_most_hit(ranking: list[str], gold: list[str], k: int) -> None:
     assert chain_at(ranking, gold, k) <= recall_at(ranking, gold, k) <= hit_at(ranking, gold, k)
+
+
+def test_means_leave_out_the_questions_that_lack_a_measure() -> None:
+    values = [{"recall@5": 1.0, "f1": 0.5}, {"recall@5": 0.0}, {}]
+    assert means(values) == {"recall@5": 0.5, "f1": 0.5}
+
+
+def test_means_by_group_say_how_many_questions_they_rest_on() -> None:
+    hit, miss = {"hit@1": 1.0}, {"hit@1": 0.0}
+    values = {"q1": hit, "q2": miss, "q3": hit, "q4": {}, "q5": hit}
+    assert grouped_means(values, {"q1": "3", "q2": "2", "q3": "2", "q4": "2"}) == {
+        "2": {"questions": 2, "hit@1": 0.5},
+        "3": {"questions": 1, "hit@1": 1.0},
+    }

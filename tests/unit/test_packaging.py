@@ -121,7 +121,15 @@ def test_a_default_install_is_light() -> None:
 
 def test_neither_demo_nor_tests_bring_torch() -> None:
     extras = PROJECT["optional-dependencies"]
-    packages = brought([*PROJECT["dependencies"], *extras["embedded"], *extras["local"], *extras["dev"]])
+    packages = brought(
+        [
+            *PROJECT["dependencies"],
+            *extras["embedded"],
+            *extras["local"],
+            *extras["evaluation"],
+            *extras["dev"],
+        ]
+    )
     assert "onnxruntime" in packages
     assert "torch" not in packages
 
@@ -136,10 +144,11 @@ def test_every_default_requirement_is_imported_somewhere_and_every_import_is_req
                 tops.add(node.module.split(".")[0])
     tops -= {*sys.stdlib_module_names, "evireform"}
     extras = PROJECT["optional-dependencies"]
-    optional = {name for extra in ("local", "sentence-transformers") for name in extras[extra]}
+    optional = {name for extra in ("local", "sentence-transformers", "evaluation") for name in extras[extra]}
 
     def imports(texts: list[str] | set[str]) -> set[str]:
-        return {Requirement(text).name.replace("-", "_") for text in texts}
+        names = {Requirement(text).name for text in texts}
+        return {{"markdown-it-py": "markdown_it"}.get(name, name.replace("-", "_")) for name in names}
 
     assert imports(PROJECT["dependencies"]) - tops == set()
     assert tops - imports(PROJECT["dependencies"]) - imports(optional) == set()
@@ -154,6 +163,7 @@ def test_the_metadata_says_what_pyproject_says(distributions: tuple[Path, Path])
         "embedded",
         "local",
         "sentence-transformers",
+        "evaluation",
         "dev",
     }
 

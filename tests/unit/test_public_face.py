@@ -14,6 +14,8 @@ MODELS = ("torch", "onnxruntime", "spacy", "openai", "sentence_transformers", "t
 
 def test_the_exported_names() -> None:
     assert evireform.__all__ == [
+        "Answer",
+        "AnswerSettings",
         "Corpus",
         "Database",
         "EmbeddingSettings",

@@ -133,6 +133,13 @@ def test_a_passage_does_not_depend_on_its_neighbours():
     assert {p.key: e for p, e in zip(passages, LANGUAGE.extract(passages), strict=True)} == alone
 
 
+def test_t11_long_short_and_broken_texts_do_not_mix():
+    long = "".join(f"Sentence number {n} names Oslo and Bergen. " for n in range(600))
+    given = [long, "Oslo is big.", "a\ud800b", "", long[9_000:], "Bergen is rainy."]
+    passages = [Passage(key=str(n), text=text) for n, text in enumerate(given)]
+    assert LANGUAGE.extract(passages) == [LANGUAGE.extract([passage])[0] for passage in passages]
+
+
 @pytest.mark.parametrize("text", ["", " ", "\n\t", "...", "🙂"])
 def test_t11_text_without_letters_gives_no_proposition(text: str):
     assert extract(text) == ()

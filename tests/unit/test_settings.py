@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from evireform.errors import UsageError
-from evireform.settings import EmbeddingSettings, LanguageSettings, SearchSettings, Settings
+from evireform.settings import AnswerSettings, EmbeddingSettings, LanguageSettings, SearchSettings, Settings
 
 NAN = float("nan")
 INFINITE = float("inf")
@@ -30,6 +30,7 @@ INFINITE = float("inf")
         (Settings, "pool_size", 0),
         (EmbeddingSettings, "timeout_s", -1),
         (LanguageSettings, "timeout_s", NAN),
+        (AnswerSettings, "context_tokens", 0),
     ],
 )
 def test_a_value_that_cannot_be_meant_is_refused_by_name(kind: Any, name: str, value: object) -> None:
@@ -39,3 +40,8 @@ def test_a_value_that_cannot_be_meant_is_refused_by_name(kind: Any, name: str, v
 
 def test_no_time_limit_is_zero() -> None:
     assert Settings(statement_timeout_s=0).statement_timeout_s == 0
+
+
+def test_an_answer_is_strict_or_direct() -> None:
+    with pytest.raises(UsageError, match="not both"):
+        AnswerSettings(strict=True, direct=True)

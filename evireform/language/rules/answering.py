@@ -1,7 +1,7 @@
 """`read` by rules: a name, date or number of the kind that the question asks for, or yes or no.
 
 Extractive and shallow: it reads the propositions of the first passages one by one, and joins nothing but a
-passage that the question names with those that it leads to. docs/results.md says how far that carries.
+passage that the question names with those that it leads to. docs/answers.md says how far that carries.
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
-"""Baselines: other ways to rank passages for the same questions, over the same database."""
+"""The vectors of whole passages, which only baselines need: made once a corpus, where they are missing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
-from evireform.embedding import Encoder
+from evireform.embedding import Encoder, Vectors
 from evireform.records import CorpusRow, SpaceRow, with_title
-from evireform.store import corpora, searching, spaces, writing
+from evireform.store import corpora, spaces, writing
 from evireform.store.connection import Store
 
 BATCH = 64
@@ -57,11 +55,7 @@ def ensure_passage_space(
 
 
 def _write(
-    store: Store,
-    corpus: CorpusRow,
-    space: SpaceRow,
-    passage_ids: Sequence[int],
-    vectors: np.ndarray[tuple[int, ...], np.dtype[np.float32]],
+    store: Store, corpus: CorpusRow, space: SpaceRow, passage_ids: Sequence[int], vectors: Vectors
 ) -> None:
     """Vectors of the passages that still exist and that no other process has written meanwhile."""
     parameters = {"corpus_id": corpus.corpus_id, "space_id": space.space_id}
@@ -82,15 +76,3 @@ def _write(
             item_ids=[passage_ids[row] for row in rows],
             vectors=vectors[rows],
         )
-
-
-def dense_passages(
-    store: Store, space: SpaceRow, questions: Sequence[str], *, encoder: Encoder, k: int, exact: bool
-) -> list[list[tuple[str, float]]]:
-    """Passages by the similarity of their whole text to the question: keys and similarities, best first."""
-    rankings: list[list[tuple[str, float]]] = []
-    for start in range(0, len(questions), BATCH):
-        vectors = encoder.encode_questions(questions[start : start + BATCH])
-        with store.transaction(read_only=True, exact=exact) as tx:
-            rankings += searching.passage_hits(tx, space, vectors, limit=k)[0]
-    return rankings
