@@ -333,7 +333,7 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CitedProposition:
-    """A proposition that an answer rests on, with its character range in the passage text where that is known."""
+    """A proposition that an answer rests on, with its character range in the passage where that is known."""
 
     text: str
     span: tuple[int, int] | None = None
@@ -343,8 +343,8 @@ class CitedProposition:
 class Citation:
     """A passage that the reader cites.
 
-    ``propositions`` holds those that contain the answer; for yes and no, or where none does, the one that earned
-    most of the passage's score.
+    ``propositions`` holds those that contain the answer; for yes and no, or where none does, the one that
+    earned most of the passage's score.
     """
 
     passage_key: str
@@ -394,8 +394,8 @@ class IngestionSummary:
     """What an ingestion did, in passages, and every oddity that it met.
 
     ``propositions`` were written; ``unsupported`` of what the extractor gave name what their passage does not
-    and are kept, ``dropped_propositions`` are left out for it. ``stopped`` says why it ended early (empty: it did
-    not); ``not_done`` passages had been read by then, and what may come after them had not.
+    and are kept, ``dropped_propositions`` are left out for it. ``stopped`` says why it ended early (empty: it
+    did not); ``not_done`` passages had been read by then, and what may come after them had not.
     """
 
     added: int = 0
