@@ -152,7 +152,7 @@ def evaluate(
         models=found.models,
         corpus_digest=condition.corpus_digest,
         version=found.versions["evireform"],
-        notes=found.notes,
+        notes=(*findings.setup.dataset.notes, *findings.ingestion.notes),
     )
 
 

@@ -67,18 +67,19 @@ def run_plan(
 
     Raises:
         UsageError: a method does not exist or needs a model that is not set, or a file cannot be written.
+        BudgetSpent: there is no budget left to index or search; what was made until then is kept.
     """
     methods = {name: by_name(name, setup.settings) for name in plan.methods(setup)}
     refuse_without_model(setup, methods)
     conditions: list[Condition] = []
     results: list[MethodResult] = []
     outcomes: Outcomes = {}
-    summary: IngestionSummary | None = None
+    summaries: list[IngestionSummary] = []
     asked = setup.questions
     for index in (plan.indexes or main_index)(setup):
         asked = index.questions
         condition, of_index, made = _run_index(setup, index, methods, outcomes)
-        summary = summary or made
+        summaries += [made] if made is not None else []
         conditions.append(condition)
         results += of_index
     findings = Findings(
@@ -86,7 +87,7 @@ def run_plan(
         conditions=tuple(conditions),
         results=tuple(results),
         outcomes=outcomes,
-        ingestion=summary or IngestionSummary(),
+        ingestion=summaries[0] if summaries else IngestionSummary(),
     )
     added = plan.summarise(findings)
     study = Study(
@@ -106,7 +107,7 @@ def run_plan(
         models=_models(setup, results),
         versions=_versions(setup),
         seeds={"bootstrap": bootstrap.BASE_SEED, "sample": sample_seed},
-        notes=(*setup.dataset.notes, *findings.ingestion.notes, *added.notes),
+        notes=(*setup.dataset.notes, *_ingestion_notes(summaries), *added.notes),
     )
     if setup.directory is not None:
         _write(setup.directory, study, findings, asked)
@@ -227,6 +228,15 @@ def _differences(findings: Findings, plan: Plan) -> list[Difference]:
                 for measure in both
             ]
     return found
+
+
+def _ingestion_notes(summaries: Sequence[IngestionSummary]) -> list[str]:
+    """Oddities of the indexes, each once, and how many passages are not in them."""
+    notes = list(dict.fromkeys(note for summary in summaries for note in summary.notes))
+    left_out = max((len(summary.failed) + len(summary.rejected) for summary in summaries), default=0)
+    return notes + (
+        [f"passages that are not in the corpus, failed or rejected: {left_out}"] if left_out else []
+    )
 
 
 def _models(setup: Setup, results: Sequence[MethodResult]) -> dict[str, str]:

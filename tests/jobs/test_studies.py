@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from evireform.errors import InputError, UsageError
+from evireform.errors import BudgetSpent, InputError, UsageError
 from evireform.evaluation import evaluate, files, sampled, studies, study
 from evireform.evaluation import running as running_module
 from evireform.evaluation.comparing import difference
 from evireform.evaluation.records import Outcome, Pools, Study
 from evireform.evaluation.studies import embeddings, growth, sensitivity
 from evireform.formats.datasets import Dataset
-from evireform.records import Passage, Question, Reading, Reformulation
+from evireform.records import Extraction, Passage, Question, Reading, Reformulation
 from evireform.settings import AnswerSettings, EmbeddingSettings, SearchSettings
 from evireform.store.connection import Store
 from tests.doubles.hash_encoder import HashEncoder
@@ -247,6 +247,25 @@ def test_outcomes_of_something_else_do_not_count(
     compare(shared_store, folder, name, ["full"], **options)
     assert len(options["language"].selected_from) == expected
     assert len(outcome_lines(folder, "full")) == 3
+
+
+def test_a_corpus_that_the_budget_cut_short_is_not_measured(
+    shared_store: Store, folder: Path, name: str
+) -> None:
+    asked = language()
+
+    def broke(_: Passage) -> Extraction:
+        raise BudgetSpent("the budget is spent")
+
+    asked._extract = broke
+    with pytest.raises(BudgetSpent, match="the budget is spent"):
+        compare(shared_store, folder, name, ["full"], language=asked)
+    assert not (folder / "out").exists()
+
+
+def test_a_study_says_how_many_passages_are_missing(shared_store: Store, folder: Path, name: str) -> None:
+    found = run(shared_store, folder, name, "coverage", language=language(errors={"e": "refused"}))
+    assert "passages that are not in the corpus, failed or rejected: 1" in found.notes
 
 
 # Which questions.
