@@ -325,9 +325,7 @@ def test_ctrl_c_ends_a_call_at_once(server: ScriptedOpenAI, reply: Reply) -> Non
         assert asked.wait(30)
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
-        started = time.monotonic()
-        _, errors = process.communicate(timeout=20)
-    assert time.monotonic() - started < 5.0  # an idle machine takes a tenth of a second
+        _, errors = process.communicate(timeout=20)  # the next attempt would come half a minute later
     assert b"KeyboardInterrupt" in errors
 
 

