@@ -397,9 +397,8 @@ def test_tokens_of_a_period_are_bounded_by_what_calls_took(server: ScriptedOpenA
     started = time.monotonic()
     for _ in range(3):
         language.select("Who?", THREE, limit=2)
-    assert [time_s - started > bound for time_s, bound in zip(arrived, (0, 0.4, 0.8), strict=True)] == [
-        True
-    ] * 3
+    assert arrived[1] - started >= 0.4
+    assert arrived[2] - started >= 0.8
 
 
 def test_what_a_server_turned_away_counts_no_tokens(server: ScriptedOpenAI, backend: Backend) -> None:
