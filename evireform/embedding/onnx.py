@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from evireform.embedding import Vectors
 from evireform.embedding.graph import bundled_folder, check, graph_input, open_graph, sha256
+from evireform.embedding.prompted import PromptedEncoder
 from evireform.embedding.prompts import Template, preset_for
 from evireform.embedding.vectors import normalised, readable, stacked
 from evireform.errors import ModelUnavailable
@@ -27,7 +28,7 @@ _CHECKSUMS = {
 _MAX_WINDOW = 512
 
 
-class OnnxEncoder:
+class OnnxEncoder(PromptedEncoder):
     """`Encoder` for a transformer in ONNX: one vector a text from its token vectors, L2-normalised.
 
     Every text is its own run of the graph, without padding. An int8 graph scales its activations by what
@@ -61,30 +62,6 @@ class OnnxEncoder:
         self._inputs = {node.name for node in self._session.get_inputs()}
         self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="evireform-onnx")
         self._dimensions = len(self._vector("", Template()))
-
-    @property
-    def model(self) -> str:
-        return self._model
-
-    @property
-    def dimensions(self) -> int:
-        return self._dimensions
-
-    @property
-    def prompts(self) -> Mapping[str, str]:
-        return self._preset.recorded()
-
-    def encode_questions(self, texts: Sequence[str]) -> Vectors:
-        return self._encode(texts, self._preset.question)
-
-    def encode_propositions(self, texts: Sequence[str]) -> Vectors:
-        return self._encode(texts, self._preset.proposition)
-
-    def encode_passages(self, texts: Sequence[str]) -> Vectors:
-        return self._encode(texts, self._preset.passage)
-
-    def truncated(self, texts: Sequence[str]) -> list[int]:
-        return [position for position, text in enumerate(texts) if self._is_truncated(text)]
 
     def _is_truncated(self, text: str) -> bool:
         start, cut = readable(text, self._window)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evireform.embedding import Vectors
+from evireform.embedding.prompted import PromptedEncoder
 from evireform.embedding.prompts import Template, preset_for
 from evireform.embedding.vectors import normalised, stacked
 from evireform.errors import ModelCallFailed, ModelUnavailable
@@ -29,7 +30,7 @@ _BATCH_CHARACTERS = 400_000
 _RETRIES = 4
 
 
-class OpenAIEncoder:
+class OpenAIEncoder(PromptedEncoder):
     """`Encoder` over an embeddings endpoint; vectors are L2-normalised here, whatever the server does.
 
     ``OPENAI_API_KEY`` and ``OPENAI_BASE_URL`` count as they do for the ``openai`` package, which also
@@ -59,10 +60,6 @@ class OpenAIEncoder:
             ) from error
 
     @property
-    def model(self) -> str:
-        return self._model
-
-    @property
     def dimensions(self) -> int:
         """Length of the vectors; where it was not asked for, one short text is encoded to find out.
 
@@ -73,21 +70,8 @@ class OpenAIEncoder:
             self._request(["dimensions"])
         return self._dimensions
 
-    @property
-    def prompts(self) -> Mapping[str, str]:
-        return self._preset.recorded()
-
-    def encode_questions(self, texts: Sequence[str]) -> Vectors:
-        return self._encode(texts, self._preset.question)
-
-    def encode_propositions(self, texts: Sequence[str]) -> Vectors:
-        return self._encode(texts, self._preset.proposition)
-
-    def encode_passages(self, texts: Sequence[str]) -> Vectors:
-        return self._encode(texts, self._preset.passage)
-
-    def truncated(self, texts: Sequence[str]) -> list[int]:
-        return [position for position, text in enumerate(texts) if len(text) > MAX_CHARACTERS]
+    def _is_truncated(self, text: str) -> bool:
+        return len(text) > MAX_CHARACTERS
 
     def _encode(self, texts: Sequence[str], template: Template) -> Vectors:
         """Vectors of the texts in their template.

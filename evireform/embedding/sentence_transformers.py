@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
 from evireform.embedding import Vectors
+from evireform.embedding.prompted import PromptedEncoder
 from evireform.embedding.prompts import Template, preset_for
 from evireform.embedding.vectors import normalised, readable, recorded_name, stacked
 from evireform.errors import ModelUnavailable
@@ -20,7 +21,7 @@ _BRINGS_ITS_OWN_CODE = frozenset({"nvidia/NV-Embed-v2"})
 _UNBOUNDED_WINDOW = 32_768
 
 
-class SentenceTransformerEncoder:
+class SentenceTransformerEncoder(PromptedEncoder):
     """`Encoder` over ``sentence_transformers.SentenceTransformer``, with the prompts of a named preset.
 
     On a CPU every text is a run of its own: a vector is then the same to the last bit whatever else was in
@@ -46,30 +47,6 @@ class SentenceTransformerEncoder:
         self._window = int(self._transformer.max_seq_length or _UNBOUNDED_WINDOW)
         self._batch_size = 1 if self._transformer.device.type == "cpu" else ACCELERATOR_BATCH
         self._dimensions = len(self._transformer.encode("", prompt="", show_progress_bar=False))
-
-    @property
-    def model(self) -> str:
-        return self._model
-
-    @property
-    def dimensions(self) -> int:
-        return self._dimensions
-
-    @property
-    def prompts(self) -> Mapping[str, str]:
-        return self._preset.recorded()
-
-    def encode_questions(self, texts: Sequence[str]) -> Vectors:
-        return self._encode(texts, self._preset.question)
-
-    def encode_propositions(self, texts: Sequence[str]) -> Vectors:
-        return self._encode(texts, self._preset.proposition)
-
-    def encode_passages(self, texts: Sequence[str]) -> Vectors:
-        return self._encode(texts, self._preset.passage)
-
-    def truncated(self, texts: Sequence[str]) -> list[int]:
-        return [position for position, text in enumerate(texts) if self._is_truncated(text)]
 
     def _is_truncated(self, text: str) -> bool:
         start, cut = readable(text, self._window)
