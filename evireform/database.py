@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -53,7 +54,8 @@ def connect(
     Args:
         url: ``postgresql://user@host/database``; an empty string takes libpq's own environment variables;
             None starts the embedded server.
-        home: Directory of the embedded server; None takes its default.
+        home: Directory of the embedded server; None takes ``EVIREFORM_HOME`` (the only variable of ours that
+            a program is not asked for, so that it and the command line share one database) or its default.
         settings: Models, schema and search defaults.
         encoder: An embedding model of your own instead of the one that the settings name.
         language: A language backend of your own instead of the one that the settings name.
@@ -69,7 +71,8 @@ def connect(
     if url is None:
         from evireform.embedded import EmbeddedServer
 
-        server = EmbeddedServer(home)
+        named = os.environ.get("EVIREFORM_HOME")
+        server = EmbeddedServer(home or (Path(named) if named else None))
         url = server.start()
     store = Store(
         url,

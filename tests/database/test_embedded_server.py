@@ -20,6 +20,7 @@ import psutil
 import psycopg
 import pytest
 
+import evireform
 from evireform.embedded import EmbeddedServer, default_home
 from evireform.errors import EmbeddedServerError
 
@@ -713,3 +714,12 @@ except psycopg.OperationalError as error:
 """
     command = [sys.executable, "-c", script, str(uid), url]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_a_program_and_the_command_line_share_the_home_of_the_environment(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVIREFORM_HOME", str(home))
+    with evireform.connect() as db:
+        assert db.corpora() == []
+        assert (home / "users.lock").exists()
