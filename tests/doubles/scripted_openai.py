@@ -28,10 +28,11 @@ class Reply:
         status: HTTP status; from 400 on, ``content`` is the error message.
         headers: Sent besides the usual ones, for example ``Retry-After``.
         delay_s: Wait before the answer.
+        dribble_s: Wait before each byte of its body.
         finish_reason: As the protocol has it, for example ``length`` for a truncated message.
         refusal: Set where the model refuses; ``content`` is then sent as null.
         raw: Sent as it is, in place of a body of the protocol.
-        usage: Tokens in and out that a chat is billed; None counts the words.
+        usage: Tokens in and out that a chat is billed, or nonsense in their place; None counts the words.
         cached: Tokens in that the server says it had in its cache.
         no_choice: Whether the answer has a usage and no message.
         drop: Where the connection breaks: ``before`` the answer, or ``within`` its body.
@@ -41,10 +42,11 @@ class Reply:
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     delay_s: float = 0.0
+    dribble_s: float = 0.0
     finish_reason: str = "stop"
     refusal: str | None = None
     raw: bytes | None = None
-    usage: tuple[int, int] | None = None
+    usage: tuple[Any, Any] | None = None
     cached: int | None = None
     no_choice: bool = False
     drop: Literal["", "before", "within"] = ""
@@ -130,13 +132,14 @@ class ScriptedOpenAI:
         tokens_out = _words(reply.content) if request.purpose != "embed" else 0
         if reply.usage is not None:
             tokens_in, tokens_out = reply.usage
+        counted = [tokens if isinstance(tokens, int) else 0 for tokens in (tokens_in, tokens_out)]
         with self._lock:
-            self.tokens_in += tokens_in
-            self.tokens_out += tokens_out
+            self.tokens_in += counted[0]
+            self.tokens_out += counted[1]
         usage: dict[str, Any] = {
             "prompt_tokens": tokens_in,
             "completion_tokens": tokens_out,
-            "total_tokens": tokens_in + tokens_out,
+            "total_tokens": sum(counted),
         }
         if reply.cached is not None:
             usage["prompt_tokens_details"] = {"cached_tokens": reply.cached}
@@ -255,7 +258,12 @@ def _handler(scripted: ScriptedOpenAI) -> type[BaseHTTPRequestHandler]:
                     self.wfile.flush()
                     self.connection.shutdown(socket.SHUT_RDWR)
                     return
-                self.wfile.write(payload)
+                for start in range(len(payload)) if reply.dribble_s else ():
+                    time.sleep(reply.dribble_s)
+                    self.wfile.write(payload[start : start + 1])
+                    self.wfile.flush()
+                if not reply.dribble_s:
+                    self.wfile.write(payload)
             except OSError:
                 pass  # the client gave up waiting
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from evireform.errors import UsageError
 from evireform.language.openai import OpenAILanguage
 from evireform.language.openai.answers import SelectionAnswer, selection_schema
 from evireform.language.openai.chat import SHOWN_CHARACTERS
@@ -40,6 +41,7 @@ CANDIDATES = [
 OBSERVED = [ObservedPassage(passage_key="ada", title="", text="Ada Lovelace was born in London.")]
 A1 = {"selected": ["A1"]}
 NO_WAIT = {"Retry-After": "0"}
+ASKED = [{"role": "system", "content": load("select").text}, {"role": "user", "content": "{}"}]
 
 
 def formats(server: ScriptedOpenAI) -> list[str]:
@@ -485,3 +487,99 @@ def test_t08_every_answer_is_counted_to_the_token(server: ScriptedOpenAI, backen
     assert [(bool(call.error), call.attempts) for call in calls] == [(True, 2), (True, 1), (False, 2)]
     assert sum(call.tokens_in or 0 for call in calls) == server.tokens_in > 0
     assert sum(call.tokens_out or 0 for call in calls) == server.tokens_out > 0
+
+
+# what a server may do with the body of an answer, and the caller with its pieces
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_server_that_dribbles_does_not_hold_a_call_for_ever(
+    server: ScriptedOpenAI, backend: Backend, streamed: bool
+) -> None:
+    server.on("select", Reply(content=A1, dribble_s=0.2))
+    asking = backend(timeout_s=1.0, attempts=1)._asking
+    started = time.monotonic()
+    shown: list[str] = []
+    reply = asking.chat.ask(load("select"), ASKED, {}, on_text=shown.append if streamed else None)
+    assert reply.call.error.startswith(("APITimeoutError", "ReadTimeout"))
+    assert time.monotonic() - started < 20.0  # whole, the answer would take a minute
+
+
+def test_an_endless_answer_is_given_up(
+    server: ScriptedOpenAI, backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evireform.language.openai.chat.MAX_BODY_BYTES", 100_000)
+    server.on("select", Reply(content="x" * 200_000))
+    reply = backend(attempts=1)._asking.chat.ask(load("select"), ASKED, {})
+    assert reply.content == ""
+    assert reply.call.error
+
+
+def test_a_body_nested_too_deeply_is_an_error_of_the_call(server: ScriptedOpenAI, backend: Backend) -> None:
+    server.on("select", Reply(raw=b"[" * 100_000))
+    reply = backend(attempts=1)._asking.chat.ask(load("select"), ASKED, {})
+    assert reply.call.error
+
+
+@pytest.mark.parametrize("status", [401, 400, 500])
+def test_neither_key_nor_password_is_in_an_error_that_quotes_them(
+    server: ScriptedOpenAI, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-hidden")
+    base_url = server.base_url.replace("http://", "http://me:hunter2@")
+    server.on("select", Reply(status=status, content="no: Bearer sk-hidden at http://me:hunter2@host"))
+    settings = LanguageSettings(backend="openai", model=f"quoting {status}", base_url=base_url, attempts=1)
+    error = OpenAILanguage(settings)._asking.chat.ask(load("select"), ASKED, {}).call.error
+    assert "no: Bearer" in error
+    assert "sk-hidden" not in error
+    assert "hunter2" not in error
+
+
+def test_a_server_that_quotes_the_request_keeps_its_temperature(
+    server: ScriptedOpenAI, backend: Backend
+) -> None:
+    def answer(request: Request) -> Reply:
+        if "response_format" in request.body:
+            return Reply(status=400, content=f"response_format is not supported: {request.body}")
+        return Reply(content=A1)
+
+    server.on("select", answer)
+    backend().select("Who?", CANDIDATES, limit=2)
+    assert server.requests[-1].body["temperature"] == 0
+    assert "response_format" not in server.requests[-1].body
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError("gone"), ValueError("mine"), KeyError("mine")])
+def test_what_the_caller_raises_while_a_message_arrives_is_the_callers(
+    server: ScriptedOpenAI, backend: Backend, error: Exception
+) -> None:
+    def on_text(text: str) -> None:
+        if text:
+            raise error
+
+    server.on("select", A1)
+    chat = backend()._asking.chat
+    with pytest.raises(type(error)):
+        chat.ask(load("select"), ASKED, {}, on_text=on_text)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("count", [2**31, 10**30, -1, "many", 1.5, None])
+def test_an_absurd_count_is_unknown(server: ScriptedOpenAI, backend: Backend, count: Any) -> None:
+    server.on("select", Reply(content=A1, usage=(count, 3)))
+    call = backend()._asking.chat.ask(load("select"), ASKED, {}).call
+    assert (call.tokens_in, call.tokens_out) == (None, 3)
+
+
+def test_a_proxy_that_cannot_be_used_is_named_as_such(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", "gopher://127.0.0.1:1")
+    with pytest.raises(UsageError, match="a proxy of the environment"):
+        backend()
+
+
+def test_an_address_that_is_none_is_named_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "for tests")
+    with pytest.raises(UsageError, match=r"language\.base_url"):
+        OpenAILanguage(LanguageSettings(backend="openai", model="m", base_url="\0"))

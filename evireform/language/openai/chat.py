@@ -6,15 +6,16 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 
+from httpx2 import HTTPError, ReadTimeout, Response, SyncByteStream
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
 from tenacity.wait import wait_exponential, wait_random
 
-from evireform.errors import ModelUnavailable
+from evireform.errors import ModelUnavailable, UsageError
 from evireform.language.openai.pace import Pace
 from evireform.language.prompts import Prompt
 from evireform.records import ModelCall
@@ -29,9 +30,14 @@ MAX_RETRY_AFTER_S = 120.0
 SHOWN_CHARACTERS = 20_000
 """Characters of a message that are shown while it arrives."""
 
+MAX_BODY_BYTES = 32_000_000
+"""Longest body that is read of a server's answer."""
+
+_ABOUT_FORMAT = re.compile(r"response_format|json_schema|json_object")
 _ABOUT_STREAMS = re.compile(r"\bstream")
 _ABSENT = "the server's answer holds no message"
 _ERROR_CHARACTERS = 500
+_MAX_COUNT = 2**31 - 1
 _TRANSIENT_STATUSES = frozenset({408, 409, 429})
 _BACK_OFF = wait_exponential(multiplier=0.5, max=30.0) + wait_random(0.0, 0.5)
 
@@ -51,10 +57,14 @@ class Dialect:
         return temperature | {"response_format": self.json_format}
 
     def simpler(self, complaint: str) -> Dialect | None:
-        """What to try after a 400 with this text; ``None`` when nothing simpler is left."""
-        if self.temperature and "temperature" in complaint:
+        """What to try after a 400 with this text; ``None`` when nothing simpler is left.
+
+        A server may quote the whole request, so one that speaks of the format means the format.
+        """
+        about_format = _ABOUT_FORMAT.search(complaint) is not None
+        if self.temperature and "temperature" in complaint and not about_format:
             return replace(self, temperature=False)
-        if self.streaming and _ABOUT_STREAMS.search(complaint):
+        if self.streaming and _ABOUT_STREAMS.search(complaint) and not about_format:
             return replace(self, streaming=False)
         if self.json_format == "json_schema":
             return replace(self, json_format="json_object")
@@ -99,21 +109,37 @@ class Chat:
     """
 
     def __init__(self, settings: LanguageSettings) -> None:
-        from openai import OpenAI, OpenAIError
+        from openai import DefaultHttpxClient, OpenAI, OpenAIError
 
         self.model = settings.model
+        self._timeout_s = settings.timeout_s
         self._attempts = settings.attempts
         self._pace = Pace(settings.concurrency, settings.tokens_per_minute)
         try:
             self._client = OpenAI(
-                base_url=settings.base_url or None, timeout=settings.timeout_s, max_retries=0
+                base_url=settings.base_url or None,
+                timeout=settings.timeout_s,
+                max_retries=0,
+                http_client=DefaultHttpxClient(
+                    timeout=settings.timeout_s, event_hooks={"response": [self._bound]}
+                ),
             )
         except OpenAIError as error:
             raise ModelUnavailable(
                 "the openai language backend has no API key: set OPENAI_API_KEY "
                 "(to any value for a server that asks for none), or use the backend 'rules'"
             ) from error
+        except Exception as error:  # httpx and its proxies raise their own kinds, which may quote secrets
+            raise UsageError(
+                "`language.base_url` (or OPENAI_BASE_URL), or a proxy of the environment, cannot be used: "
+                f"{type(error).__name__}"
+            ) from error
         self._server = (str(self._client.base_url), self.model)
+
+    @property
+    def server(self) -> str:
+        """Base URL, without the name and the password that it may hold."""
+        return str(self._client.base_url.copy_with(userinfo=b""))
 
     def ask(
         self,
@@ -161,8 +187,12 @@ class Chat:
         message, content, error = _Message(), "", ""
         try:
             message = self._answered(send)
-        except (OpenAIError, ConnectionError, ValueError) as failure:  # ValueError: a body that is no JSON
-            error = f"{type(failure).__name__}: {failure}"
+        except _CallersFault as fault:
+            raise fault.error from None
+        except (OpenAIError, HTTPError, ConnectionError, ValueError, RecursionError) as failure:
+            error = (
+                f"{type(failure).__name__}: {failure}"  # the last two: a body that is no JSON, or too deep
+            )
         else:
             content, error = _content(message)
             self._learn(sent, message, streamed=on_text is not None)
@@ -176,7 +206,7 @@ class Chat:
             tokens_cached=_cached(message.usage),
             latency_s=latency_s,
             attempts=attempts,
-            error=_line(error),
+            error=_line(self._discreet(error)),
         )
         return ChatReply(content=content, call=call, truncated=truncated, absent=error == _ABSENT)
 
@@ -194,6 +224,17 @@ class Chat:
             attempts=0,
         )
 
+    def _bound(self, response: Response) -> None:
+        """Bound the body of a response in time and length: a server may send a byte a second for ever."""
+        if isinstance(response.stream, SyncByteStream):
+            response.stream = _BoundedStream(response.stream, time.monotonic() + self._timeout_s)
+
+    def _discreet(self, text: str) -> str:
+        """An error without the key and the password of the server, which it may quote."""
+        for secret in (self._client.api_key, self._client.base_url.userinfo.decode(errors="replace")):
+            text = text.replace(secret, "…") if secret else text
+        return text
+
     def _answered(self, send: Callable[[Dialect], _Message]) -> _Message:
         """The server's answer in the richest dialect that it takes."""
         from openai import BadRequestError, UnprocessableEntityError
@@ -205,7 +246,7 @@ class Chat:
                 message = self._retrying()(send, dialect)
             except (BadRequestError, UnprocessableEntityError) as error:
                 first = first or error
-                plainer = dialect.simpler(str(error))
+                plainer = dialect.simpler(error.param if isinstance(error.param, str) else str(error))
                 if plainer is None:
                     raise first from None
                 dialect = plainer
@@ -261,14 +302,54 @@ class Chat:
         create = self._client.chat.completions.create
         if on_text is None:
             return _whole(create(**request))
-        on_text("")
+        show = _passing_on(on_text)
+        show("")
         if dialect.streaming:
             with create(**request, stream=True, stream_options={"include_usage": True}) as chunks:
-                return _streamed(chunks, on_text)
+                return _streamed(chunks, show)
         message = _whole(create(**request))
         if isinstance(message.content, str):
-            on_text(message.content[:SHOWN_CHARACTERS])
+            show(message.content[:SHOWN_CHARACTERS])
         return message
+
+
+class _CallersFault(Exception):
+    """What the caller's own function raised while a message arrived: no fault of the server."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def _passing_on(on_text: Callable[[str], None]) -> Callable[[str], None]:
+    def show(text: str) -> None:
+        try:
+            on_text(text)
+        except Exception as error:
+            raise _CallersFault(error) from error
+
+    return show
+
+
+class _BoundedStream(SyncByteStream):
+    """The body of a response, read no longer than until a deadline and no further than `MAX_BODY_BYTES`."""
+
+    def __init__(self, body: SyncByteStream, deadline_s: float) -> None:
+        self._body = body
+        self._deadline_s = deadline_s
+
+    def __iter__(self) -> Iterator[bytes]:
+        size = 0
+        for part in self._body:
+            size += len(part)
+            if size > MAX_BODY_BYTES:
+                raise ConnectionError(f"the answer is longer than {MAX_BODY_BYTES:,} bytes")
+            if time.monotonic() > self._deadline_s:
+                raise ReadTimeout("the answer did not end in time")
+            yield part
+
+    def close(self) -> None:
+        self._body.close()
 
 
 def _whole(response: object) -> _Message:
@@ -337,7 +418,7 @@ def _is_json(content: str) -> bool:
 def _count(usage: object, *path: str) -> int | None:
     for name in path:
         usage = usage.get(name) if isinstance(usage, Mapping) else getattr(usage, name, None)
-    return usage if type(usage) is int and usage >= 0 else None
+    return usage if type(usage) is int and 0 <= usage <= _MAX_COUNT else None
 
 
 def _cached(usage: object) -> int | None:
