@@ -76,7 +76,7 @@ def compare(
     settings: SearchSettings,
 ) -> Comparison:
     """Answer every question on both sides, a round on one after a round on the other."""
-    encoder, language = doors(questions, model=space.model, dimensions=space.dimensions)
+    encoder, language = doors(questions, space)
 
     def by_database(configuration: SearchSettings) -> Callable[[PreparedQuestion], Ranking]:
         return lambda question: search(

@@ -9,7 +9,7 @@ import numpy as np
 
 from evireform.embedding import Vectors
 from evireform.language.rules import RulesLanguage
-from evireform.records import Candidate, CorpusRow, ObservedPassage, Reformulation, Selection
+from evireform.records import Candidate, CorpusRow, ObservedPassage, Reformulation, Selection, SpaceRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,14 +75,14 @@ class PreparedLanguage(RulesLanguage):
         return Reformulation(queries=self.questions[question].queries[:limit])
 
 
-def doors(
-    questions: Sequence[PreparedQuestion], *, model: str, dimensions: int
-) -> tuple[PreparedEncoder, PreparedLanguage]:
-    """Both doors for these questions; ``model`` must be that of the corpus's vector space."""
+def doors(questions: Sequence[PreparedQuestion], space: SpaceRow) -> tuple[PreparedEncoder, PreparedLanguage]:
+    """Both doors for these questions, whose vectors belong to a vector space."""
     vectors = {q.text: q.vector for q in questions}
     for q in questions:
         vectors.update(zip(q.queries, q.query_vectors, strict=True))
     return (
-        PreparedEncoder(model=model, dimensions=dimensions, vectors=vectors),
+        PreparedEncoder(
+            model=space.model, dimensions=space.dimensions, vectors=vectors, prompts=space.prompts
+        ),
         PreparedLanguage(questions={q.text: q for q in questions}),
     )

@@ -50,7 +50,7 @@ def main(home: Path, corpus_name: str, file: Path) -> None:
         with db.store.transaction(read_only=True) as tx:
             corpus = corpora.get_corpus(tx, corpus_name)
             space = corpora.active_space(tx, corpus.corpus_id, "proposition")
-        encoder, language = doors(questions, model=space.model, dimensions=space.dimensions)
+        encoder, language = doors(questions, space)
         peaks = []
         for question in questions:
             search(
