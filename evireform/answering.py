@@ -172,7 +172,10 @@ def from_passages(
                 [one.passage for one in context],
                 on_text=None if settings.strict else on_text,
             )
-        reason = ""
+        context, reason = context[: len(context) - reading.left_out], ""
+        if reading.left_out:
+            _, size = within_budget(context, tokenizer, settings.context_tokens)
+            reason = "" if context else "no passage fits the window of the reader's model"
     elif ranked:
         reason = f"the first passage is larger than answer.context_tokens ({settings.context_tokens})"
     else:
@@ -191,6 +194,7 @@ def from_passages(
         question=question,
         text=text,
         unknown=text == UNKNOWN,
+        failed=bool(context) and not reading.text.strip(),
         reason=reason,
         withheld=withheld,
         citations=tuple(_citation(one, said) for one in cited),
@@ -227,6 +231,7 @@ def answer_directly(
         question=question,
         text=text,
         unknown=text == UNKNOWN,
+        failed=not reading.text.strip(),
         reason=reason,
         withheld="",
         citations=(),

@@ -11,6 +11,7 @@ from typing import Literal
 from evireform.errors import BudgetSpent, UsageError
 
 _BUDGET = re.compile(r"(?P<number>\d+(?:\.\d+)?) ?(?P<scale>[kKmM]?)(?P<tokens> ?tokens?)?", re.ASCII)
+_LOOK_AGAIN_S = 1.0
 _SCALES = {"": 1, "k": 1_000, "m": 1_000_000}
 
 
@@ -48,6 +49,7 @@ class Meter:
     """What a run has spent and what its calls in flight may take, against its budget.
 
     A call is reserved before and settled after it, in its own thread; a thread has one call in flight.
+    What a thread had reserved that ended without settling counts as spent.
 
     Args:
         budget: The budget.
@@ -59,30 +61,41 @@ class Meter:
         self._per_token = per_token
         self._spent = Decimal(0)
         self._reserved: dict[int, Decimal] = {}
-        self._lock = threading.Lock()
+        self._settled = threading.Condition()
 
     def reserve(self, tokens: int) -> None:
         """Take leave for a call of about this many tokens.
 
+        Where calls in flight stand in its way, it waits for them: they mostly take less than was reserved.
+
         Raises:
-            BudgetSpent: with what is spent and in flight, it would go beyond the budget.
+            BudgetSpent: with what is spent, it would go beyond the budget.
         """
         amount, thread = tokens * self._per_token, threading.get_ident()
-        with self._lock:
-            self._reserved.pop(thread, None)
-            in_flight = sum(self._reserved.values(), Decimal(0))
-            if self._spent + in_flight + amount > self._budget.limit:
-                shown = self._budget.shown
-                raise BudgetSpent(
-                    f"the budget of {shown(self._budget.limit)} has no room for the next model call: "
-                    f"{shown(self._spent)} are spent, {shown(in_flight)} in flight, and it may take "
-                    f"{shown(amount)}; what was done is kept: raise the budget and run it again"
-                )
+        with self._settled:
+            if self._reserved.pop(thread, None) is not None:
+                self._settled.notify_all()
+            while self._spent + amount + sum(self._reserved.values()) > self._budget.limit:
+                if self._spent + amount > self._budget.limit:
+                    shown = self._budget.shown
+                    raise BudgetSpent(
+                        f"the budget of {shown(self._budget.limit)} has no room for the next model call: "
+                        f"{shown(self._spent)} are spent, and it may take {shown(amount)}; "
+                        "what was done is kept: raise the budget and run it again"
+                    )
+                self._settled.wait(_LOOK_AGAIN_S)
+                self._settle_for_the_dead()
             self._reserved[thread] = amount
 
     def settle(self, *, tokens: int | None, money: Decimal | None) -> None:
         """Count what the thread's call took; where that is unknown, what was reserved for it."""
         spent = tokens if self._budget.unit == "tokens" else money
-        with self._lock:
+        with self._settled:
             reserved = self._reserved.pop(threading.get_ident(), Decimal(0))
             self._spent += reserved if spent is None else spent
+            self._settled.notify_all()
+
+    def _settle_for_the_dead(self) -> None:
+        alive = {thread.ident for thread in threading.enumerate()}
+        for thread in self._reserved.keys() - alive:
+            self._spent += self._reserved.pop(thread)

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from evireform.errors import InputError
 
 _PER = 1_000_000
+_MOST = 10**9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +51,9 @@ class _Entry(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     models: list[str] = Field(min_length=1)
-    price_in: Decimal = Field(alias="in", ge=0, allow_inf_nan=False)
-    price_cached: Decimal | None = Field(alias="cached", default=None, ge=0, allow_inf_nan=False)
-    price_out: Decimal = Field(alias="out", ge=0, allow_inf_nan=False)
+    price_in: Decimal = Field(alias="in", ge=0, le=_MOST, allow_inf_nan=False)
+    price_cached: Decimal | None = Field(alias="cached", default=None, ge=0, le=_MOST, allow_inf_nan=False)
+    price_out: Decimal = Field(alias="out", ge=0, le=_MOST, allow_inf_nan=False)
     as_of: str = ""
     source: str = ""
 
@@ -88,11 +89,13 @@ def price_of(model: str, own_file: str = "") -> Price | None:
 def _entries(own_file: str) -> Iterator[_Entry]:
     if own_file:
         try:
-            text = Path(own_file).expanduser().read_text(encoding="utf-8")
+            text = Path(own_file).expanduser().read_text(encoding="utf-8-sig")
         except OSError as exc:
             raise InputError(f"{own_file} cannot be read: {exc.strerror}", path=own_file) from exc
         except UnicodeDecodeError as exc:
             raise InputError(f"{own_file} is not UTF-8", path=own_file) from exc
+        except (RuntimeError, ValueError) as exc:  # nobody's home directory; a path that no system has
+            raise InputError(f"{own_file!r} cannot be read: {exc}", path=own_file) from exc
         yield from _read(text, own_file)
     shipped = files("evireform") / "prices.toml"
     yield from _read(shipped.read_text(encoding="utf-8"), "prices.toml")
@@ -101,9 +104,15 @@ def _entries(own_file: str) -> Iterator[_Entry]:
 def _read(text: str, path: str) -> list[_Entry]:
     try:
         return _File.model_validate(tomllib.loads(text, parse_float=Decimal)).price
-    except tomllib.TOMLDecodeError as exc:
-        raise InputError(f"{path} is not a TOML file: {exc}", path=path) from exc
     except ValidationError as exc:
         first = exc.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))
         raise InputError(f"{path} is not a price file: {place}: {first['msg']}", path=path) from exc
+    except tomllib.TOMLDecodeError as exc:
+        raise InputError(f"{path} is not a TOML file: {exc}", path=path) from exc
+    except RecursionError as exc:
+        raise InputError(f"{path} is not a price file: it is nested too deep", path=path) from exc
+    except (ValueError, ArithmeticError) as exc:  # a number that Python does not read
+        raise InputError(
+            f"{path} is not a price file: it holds a number that is too long", path=path
+        ) from exc

@@ -106,10 +106,13 @@ class Extraction:
 
     ``unsupported`` counts the propositions that are kept although they name what the passage does not,
     ``dropped`` those that are left out for it. ``degraded`` says what had to be forgiven in the answers.
+    ``in_vain`` says that ``error`` would meet any other passage now and is no fault of this one: the budget
+    is spent, or the server takes no call.
     """
 
     propositions: tuple[ExtractedProposition, ...] = ()
     error: str = ""
+    in_vain: bool = False
     degraded: str = ""
     unsupported: int = 0
     dropped: int = 0
@@ -188,10 +191,14 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A reader's answer. ``cited`` holds positions in the passages that it read: not yet checked."""
+    """A reader's answer. ``cited`` holds positions in the passages that it read: not yet checked.
+
+    ``left_out`` counts the passages, the last of those given, that it was not shown.
+    """
 
     text: str = ""
     cited: tuple[int, ...] = ()
+    left_out: int = 0
     degraded: str = ""
     calls: tuple[ModelCall, ...] = ()
 
@@ -356,16 +363,18 @@ class Citation:
 class Answer:
     """A short answer with what it rests on.
 
-    Where ``unknown`` is set, ``text`` is ``unknown`` and ``reason`` says why; ``withheld`` is then what the
-    reader answered and strict mode did not let pass. ``read`` and ``left_out`` hold the keys of the ranked
-    passages that the reader saw and of the others; ``context_tokens`` is the size of the former, counted by
-    ``tokenizer``. ``degraded`` lists every fall-back of search and reading. ``ranking`` is None for an answer
-    without passages. ``cost`` is that of search and reading together.
+    Where ``unknown`` is set, ``text`` is ``unknown`` and ``reason`` says why; ``failed`` is set where the
+    reader gave no usable answer, and ``withheld`` is what it answered and strict mode did not let pass.
+    ``read`` and ``left_out`` hold the keys of the ranked passages that the reader saw and of the others;
+    ``context_tokens`` is the size of the former, counted by ``tokenizer``. ``degraded`` lists every fall-back
+    of search and reading. ``ranking`` is None for an answer without passages. ``cost`` is that of search and
+    reading together.
     """
 
     question: str
     text: str
     unknown: bool
+    failed: bool
     reason: str
     withheld: str
     citations: tuple[Citation, ...]
@@ -396,6 +405,9 @@ class IngestionSummary:
     ``propositions`` were written; ``unsupported`` of what the extractor gave name what their passage does not
     and are kept, ``dropped_propositions`` are left out for it. ``stopped`` says why it ended early (empty: it
     did not); ``not_done`` passages had been read by then, and what may come after them had not.
+
+    Of ``model_calls`` the ``cached`` ones were answered from the ledger. Tokens and ``cost`` are those of the
+    answers; None where a server did not count them, or the price is not known.
     """
 
     added: int = 0
@@ -412,6 +424,11 @@ class IngestionSummary:
     truncated: int = 0
     stopped: str = ""
     not_done: int = 0
+    model_calls: int = 0
+    cached: int = 0
+    tokens_in: int | None = 0
+    tokens_out: int | None = 0
+    cost: Decimal | None = Decimal(0)
     seconds: float = 0.0
 
 

@@ -80,11 +80,13 @@ ORDER BY corpus_group, CASE WHEN %(by)s IN ('day', 'round') THEN group_key END,
 
 -- name: extraction_rates
 -- What the last extractions by a model and a prompt took beside what was sent, in one corpus or in all of the
--- tenant's. Repairs count what they took, but sent nothing new. Reads backwards until it has enough: all of the
--- ledger where there is little.
+-- tenant's. Repairs count what they took, but sent nothing new. The last column counts the first calls about
+-- passages whose last call was usable. Reads backwards until it has enough: all of the ledger where there is little.
 SELECT count(*), count(bytes_sent), COALESCE(sum(bytes_sent), 0)::bigint, COALESCE(sum(tokens_in), 0)::bigint,
-       COALESCE(sum(tokens_out), 0)::bigint, COALESCE(sum(tokens_cached), 0)::bigint
-FROM (SELECT bytes_sent, tokens_in, tokens_out, tokens_cached
+       COALESCE(sum(tokens_out), 0)::bigint, COALESCE(sum(tokens_cached), 0)::bigint,
+       count(bytes_sent) FILTER (WHERE last_error = '')
+FROM (SELECT bytes_sent, tokens_in, tokens_out, tokens_cached,
+             first_value(error) OVER (PARTITION BY corpus_id, passage_key ORDER BY call_id DESC) AS last_error
       FROM model_call
       WHERE tenant_id = %(tenant_id)s AND (%(corpus_id)s::bigint IS NULL OR corpus_id = %(corpus_id)s)
         AND purpose = 'extract' AND model = %(model)s AND prompt_version = %(prompt_version)s

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from evireform.cli import commands
 from evireform.cli.answer import answer
@@ -20,7 +21,28 @@ from evireform.cli.retry import retry
 from evireform.cli.session import BROKEN_PIPE, INTERRUPTED, close_stdout
 from evireform.version import __version__
 
+
+class _Helpful:
+    """A command whose help shows a switch by its name alone: it takes no value that could have a type."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            if getattr(param, "is_flag", False):
+                param.metavar = ""
+        return params
+
+
+class _Command(_Helpful, TyperCommand):
+    pass
+
+
+class _Group(_Helpful, TyperGroup):
+    pass
+
+
 app = typer.Typer(
+    cls=_Group,
     name="evireform",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -40,8 +62,8 @@ for command in (
     doctor,
     demo,
 ):
-    app.command()(command)
-app.command(context_settings={"ignore_unknown_options": True})(psql)
+    app.command(cls=_Command)(command)
+app.command(cls=_Command, context_settings={"ignore_unknown_options": True})(psql)
 
 
 def _print_version(wanted: bool) -> None:

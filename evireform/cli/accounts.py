@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
 
@@ -18,19 +20,21 @@ ROWS = 50
 
 
 def costs(report: CostReport) -> RenderableType:
-    """One row a group, and the sum of all."""
+    """One row a group, and the sum of all. What is part of a figure stands below it: names need the room."""
     if not report.total.calls:
         return safe(
             "no model call is in the ledger" + (f" for corpus {report.corpus}" if report.corpus else "")
         )
-    table = Table(show_footer=len(report.rows) > 1)
-    total = _cells(report.total)
+    table = Table(
+        show_footer=len(report.rows) > 1,
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        collapse_padding=True,
+    )
     table.add_column(report.by, footer="all", overflow="fold")
-    for name, footer in zip(
-        ("calls", "cached", "failed", "tokens in", "cached in", "tokens out", "seconds", "cost"),
-        total,
-        strict=True,
-    ):
+    heads = ("calls", "tokens in", "tokens out", "seconds", "cost")
+    for name, footer in zip(heads, _cells(report.total), strict=True):
         table.add_column(name, footer=footer, justify="right", no_wrap=True)
     for row in report.rows[:ROWS]:
         table.add_row(safe(_name(row, report.by)), *_cells(row))
@@ -39,7 +43,12 @@ def costs(report: CostReport) -> RenderableType:
         parts.append(safe(f"and {len(report.rows) - ROWS} more (all with --json)"))
     if report.total.unpriced:
         calls = counted(report.total.unpriced, "call")
-        parts.append(note(f"the price of {calls} is not known (`?`): a file can give it (language.prices)"))
+        parts.append(
+            note(
+                f"what {calls} cost is not known (`?`) and stays so; a price file (language.prices) counts "
+                "for calls from now on"
+            )
+        )
     return Group(*parts)
 
 
@@ -88,6 +97,8 @@ def _name(row: CostRow, by: str) -> str:
         )
     if by == "passage" and row.group:
         return f"{row.corpus} {row.group}"
+    if by == "round" and row.group == "0":
+        return "0 (of no round)"
     if by in ("passage", "question"):
         return f"{row.corpus} (of no {'logged ' if by == 'question' else ''}{by})"
     return row.group or "(unknown)"
@@ -95,5 +106,11 @@ def _name(row: CostRow, by: str) -> str:
 
 def _cells(row: CostRow) -> list[str]:
     paid = money(row.cost) + (" + ?" if row.unpriced and row.cost is not None else "")
-    counts = (row.calls, row.cached, row.failed, row.tokens_in, row.tokens_cached, row.tokens_out)
-    return [*(f"{count:,}" for count in counts), f"{row.latency_s:,.1f}", paid]
+    calls = _with_parts(row.calls, {"from ledger": row.cached, "failed": row.failed})
+    tokens_in = _with_parts(row.tokens_in, {"cached": row.tokens_cached})
+    return [calls, tokens_in, f"{row.tokens_out:,}", f"{row.latency_s:,.1f}", paid]
+
+
+def _with_parts(count: int, parts: Mapping[str, int]) -> str:
+    """A count, and on lines of their own those of its parts that are not empty."""
+    return "\n".join([f"{count:,}", *(f"{part:,} {name}" for name, part in parts.items() if part)])

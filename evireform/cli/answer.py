@@ -38,7 +38,10 @@ def answer(
     budget: Budget = None,
     no_cache: NoCache = False,
 ) -> None:
-    """Answer a question in a few words from the passages that answer it together."""
+    """Answer a question in a few words from the passages that answer it together.
+
+    The exit code is 1 where the reader failed, and 0 where the passages do not say.
+    """
     if not question.strip():
         raise UsageError("the question is empty")
     take_spending_flags(session, budget, no_cache)
@@ -47,10 +50,11 @@ def answer(
             session.flags[key] = "true"
     with session.connect() as db:
         target = db.corpus(corpus)
-        session.note_language()
         with _writing(session) as on_text:
             result = target.answer(question, variant=variant, on_text=on_text)
     session.show({"corpus": corpus, "answer": asdict(result)}, drawn(result))
+    if result.failed:
+        raise typer.Exit(1)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +17,9 @@ from evireform.cli.session import Session, takes_session
 from evireform.errors import InputError, UsageError
 from evireform.settings import VARIANTS
 from evireform.wellformed import well_formed
+
+if TYPE_CHECKING:
+    from evireform.database import Database
 
 
 def in_utf8(given: str | list[str] | None) -> str | list[str] | None:
@@ -55,7 +58,7 @@ Budget = Annotated[
     str | None,
     typer.Option(
         metavar="AMOUNT",
-        help="The most to spend on model calls: tokens (200k, 2M tokens) or money (1.50).",
+        help="The most to spend on model calls: tokens (200k, 100 tokens), or money, a bare number (1.50).",
         show_default="no end",
     ),
 ]
@@ -126,18 +129,24 @@ def ingest(
     ready = read_extractions(extractions) if extractions else None
     with session.connect() as db:
         if estimate:
-            session.note_language()
             expected = db.estimate(
                 corpus, passages, titles=titles.value if titles else None, extractions=ready
             )
             document: dict[str, Any] = {"corpus": corpus, "estimate": asdict(expected)}
             session.show(document, accounts.estimate(expected, corpus))
             return
+        new = not holds(db, corpus)
         target = db.corpus(corpus, create=True, titles=titles.value if titles else None)
-        session.note_language()
+        if new:
+            session.note_language()
         total = _lines(sources) if session.err.is_terminal and not split else None
         run = partial(target.ingest, passages, extractions=ready)
         run_ingestion(session, corpus, run, total=total, rejected=() if ready is None else ready.rejected)
+
+
+def holds(db: Database, corpus: str) -> bool:
+    """Whether there is a corpus of this name."""
+    return any(row.name == corpus for row in db.corpora())
 
 
 def _lines(sources: Sequence[str]) -> int | None:
@@ -181,24 +190,30 @@ def search(
             show_default=False,
         ),
     ] = None,
+    budget: Budget = None,
+    no_cache: NoCache = False,
 ) -> None:
     """Rank the passages that answer a question together."""
     from evireform.cli import render
     from evireform.cli.explain import explanation
 
-    if (replay is None) == (not questions):
+    if replay is None and not questions:
         raise UsageError("give questions, - to read them from standard input, or --replay with a log id")
-    if replay is not None:
-        with session.connect() as db:
-            again = db.corpus(corpus).replay(replay)
-        session.show({"corpus": corpus, "replay": asdict(again)}, render.replay(again))
-        return
+    if replay is not None and questions:
+        raise UsageError("--replay ranks the question of its log: give questions or --replay, not both")
+    take_spending_flags(session, budget, no_cache)
     if k is not None:
         session.flags["search.k"] = str(k)
     if rounds is not None:
         session.flags["search.rounds"] = str(rounds)
     if exact:
         session.flags["search.exact"] = "true"
+    if replay is not None:
+        _refuse_with_replay(session, variant=variant, explain=explain)
+        with session.connect() as db:
+            again = db.corpus(corpus).replay(replay)
+        session.show({"corpus": corpus, "replay": asdict(again)}, render.replay(again))
+        return
     texts: list[str] = []
     for given in questions or ():
         texts += _questions_of_stdin() if given == "-" else [given]
@@ -206,12 +221,24 @@ def search(
         raise UsageError("the question is empty")
     with session.connect() as db:
         target = db.corpus(corpus)
-        session.note_language()
         with session.waiting("searching"):
             rankings = target.search_many(texts, variant=variant)
     drawn = [explanation(ranking) if explain else render.ranking(ranking) for ranking in rankings]
     document = {"corpus": corpus, "rankings": [asdict(ranking) for ranking in rankings]}
     session.show(document, *drawn)
+
+
+def _refuse_with_replay(session: Session, *, variant: str, explain: bool) -> None:
+    """A replay takes everything from the log: what is given beside it would count for nothing.
+
+    Raises:
+        UsageError: something is.
+    """
+    sections = ("answer", "embedding", "language", "search")
+    given = [key for key in session.flags if key.partition(".")[0] in sections]
+    given += [*(["--variant"] if variant != "full" else []), *(["--explain"] if explain else [])]
+    if given:
+        raise UsageError(f"--replay ranks by the logged choices and settings: leave out {', '.join(given)}")
 
 
 def _questions_of_stdin() -> Iterable[str]:

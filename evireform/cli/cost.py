@@ -38,12 +38,15 @@ def cost(
             callback=in_utf8,
         ),
     ] = None,
-    by: Annotated[By, typer.Option("--by", help="What to tell apart.")] = By.corpus,
+    by: Annotated[
+        By, typer.Option("--by", metavar="WHAT", help=f"What to tell apart: {', '.join(By)}.")
+    ] = By.corpus,
     since: Annotated[
         datetime | None,
         typer.Option(
             formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"],
-            help="Only calls from then on, in UTC.",
+            metavar="DAY",
+            help="Only calls from then on, in UTC: 2026-11-30, or 2026-11-30T08:00:00.",
             show_default=False,
         ),
     ] = None,

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from evireform.cli.session import Session, takes_session
+from evireform.cli.commands import holds
+from evireform.cli.session import Session, program, takes_session
 from evireform.errors import UsageError
 
 CORPUS = "sample"
@@ -31,9 +32,10 @@ def demo(
     if not 1 <= number <= len(questions):
         raise UsageError(f"there are sample questions 1 to {len(questions)}, not {number}")
     asked = questions[number - 1]
-    session.note_language()
     with session.connect() as db:
         db.init()
+        if not holds(db, CORPUS):
+            session.note_language()
         corpus = db.corpus(CORPUS, create=True)
         passages = list(read_passages([corpus_path()]))
         with session.progress("passages", len(passages)) as advance:
@@ -55,7 +57,7 @@ def demo(
         render.safe(f"The passages that answer it together: {', '.join(asked.gold)}", "green"),
         Text("\nWhy it ranks so\n", "bold"),
         explanation(ranking),
-        Text("\nOther questions, for `evireform demo NUMBER`; for one of your own:", "bold"),
-        Text(f'evireform search "YOUR QUESTION" --corpus {CORPUS} --explain\n', "cyan"),
+        Text(f"\nOther questions, for `{program()} demo NUMBER`; for one of your own:", "bold"),
+        Text(f'{program()} search "YOUR QUESTION" --corpus {CORPUS} --explain\n', "cyan"),
         render.examples(others),
     )

@@ -19,7 +19,7 @@ from evireform.settings import EmbeddingSettings, LanguageSettings
 def doctor(session: Session) -> None:
     """Check server, extension, tables, vector spaces and models, and say how to mend each.
 
-    The exit code is 1 when something is broken. No model is asked anything.
+    The exit code is 1 when something is broken. A server is asked which models it has; no model is asked.
     """
     from evireform.cli import render
 
@@ -54,16 +54,19 @@ def _models(session: Session) -> Iterator[Check]:
 
 
 _KEY = "OPENAI_API_KEY"
+_PATIENCE_S = 5.0
 
 
 def embedding_detail(settings: EmbeddingSettings, key: str | None) -> str:
-    """What embeds, once its files are there and are the right ones.
+    """What embeds, once its files are there and are the right ones, or its server answers.
 
     Raises:
-        ModelUnavailable: a package, a file or the key is missing, or a checksum is wrong.
+        ModelUnavailable: a package, a file, the key or the server is missing, or a checksum is wrong.
     """
     if settings.backend == "openai":
-        return f"openai {settings.model} ({_key_state(key)})"
+        state = _key_state(key)
+        served = models_of(settings.base_url, settings.model, setting="embedding.base_url")
+        return f"openai {settings.model} ({state}): {served}"
     if settings.backend == "sentence-transformers":
         if find_spec("sentence_transformers") is None:
             raise ModelUnavailable(
@@ -80,14 +83,46 @@ def language_detail(settings: LanguageSettings, key: str | None) -> str:
     """What extracts, selects and reformulates, once it could.
 
     Raises:
-        ModelUnavailable: a package or the key is missing.
+        ModelUnavailable: a package, the key or the server is missing.
     """
     if settings.backend == "openai":
-        return f"openai {settings.model} ({_key_state(key)})"
+        state = _key_state(key)
+        served = models_of(settings.base_url, settings.model, setting="language.base_url")
+        return f"openai {settings.model} ({state}): {served}"
     from evireform.language.rules.parsing import PIPELINE, pipeline
 
     pipeline()
     return f"rules on spaCy with {PIPELINE}; {_KEY} is {'set' if key else 'not set'}, and not needed"
+
+
+def models_of(base_url: str, model: str, *, setting: str) -> str:
+    """What a server says when it is asked which models it has; one that does not list them answers too.
+
+    Raises:
+        ModelUnavailable: it does not answer, or refuses the key.
+    """
+    from openai import APIConnectionError, APIStatusError, OpenAI, OpenAIError
+
+    try:
+        client = OpenAI(base_url=base_url or None, timeout=_PATIENCE_S, max_retries=0)
+    except Exception as error:  # httpx and its proxies raise their own kinds, which may quote secrets
+        raise ModelUnavailable(f"the address of the server cannot be used; look at {setting}") from error
+    place = str(client.base_url.copy_with(userinfo=b""))
+    try:
+        listed = {one.id for one in client.models.list().data or ()}
+    except APIConnectionError as error:
+        raise ModelUnavailable(f"{place} does not answer; start it, or look at {setting}") from error
+    except APIStatusError as error:
+        if error.status_code in (401, 403):
+            raise ModelUnavailable(
+                f"{place} refuses the key (HTTP {error.status_code}); look at {_KEY} and {setting}"
+            ) from error
+        return f"{place} answers, and does not list its models (HTTP {error.status_code})"
+    except (OpenAIError, ValueError, AttributeError):
+        return f"{place} answers, but not as a server of this protocol does"
+    finally:
+        client.close()
+    return f"{place} answers" + ("" if model in listed else ", and does not list this model")
 
 
 def _key_state(key: str | None) -> str:

@@ -19,7 +19,7 @@ from evireform.cli.commands import (
     take_spending_flags,
 )
 from evireform.cli.session import Session, takes_session
-from evireform.errors import UsageError
+from evireform.errors import InputError, UsageError
 from evireform.settings import VARIANTS
 
 if TYPE_CHECKING:
@@ -61,7 +61,11 @@ def evaluate(
     ] = None,
     study: Annotated[
         StudyOption | None,
-        typer.Option(help="Run a whole study instead, with a report.", show_default=False),
+        typer.Option(
+            metavar="NAME",
+            help=f"Run a whole study instead, with a report: {', '.join(StudyOption)}.",
+            show_default=False,
+        ),
     ] = None,
     corpus: Annotated[
         str,
@@ -124,6 +128,8 @@ def evaluate(
     """Measure several methods on an evaluation set, or run a study of it.
 
     An interrupted run goes on where it was when it is started again.
+
+    The exit code is 1 where passages are missing or a fall-back was taken; the report begins with that.
     """
     if study is not None and methods is not None:
         raise UsageError("a study has its own methods: give --methods or --study, not both")
@@ -148,8 +154,9 @@ def evaluate(
         "seed": seed,
     }
     others = [embedding_settings(text) for text in embedding or ()]
-    session.note_language()
+    before = _command(output)
     with session.connect() as db, session.progress("ingest") as advance:
+        known = {row.name for row in db.corpora()}
         given = {
             "encoder": db.encoder,
             "language": db.language,
@@ -158,10 +165,26 @@ def evaluate(
             **options,
         }
         if study is None:
-            _methods(session, db, data, methods, answers, given)
+            shortfalls = _methods(session, db, data, methods, answers, given)
         else:
-            _study(session, db, data, study, answers, others, given)
+            shortfalls = _study(session, db, data, study, answers, others, given)
+        if {row.name for row in db.corpora()} - known:
+            session.note_language()
+    if before not in ("", _command(output)):
+        session.note(f"the report of `{before}` in {output} was replaced; its outcomes are still there")
     session.note(f"report, results, runs and outcomes are in {output}")
+    if shortfalls:
+        raise typer.Exit(1)
+
+
+def _command(directory: Path) -> str:
+    """Options of the study that a folder holds; empty where it holds none that can be read."""
+    from evireform.evaluation import files
+
+    try:
+        return files.read_study(directory).command
+    except InputError:
+        return ""
 
 
 def embedding_settings(text: str) -> EmbeddingSettings:
@@ -196,7 +219,8 @@ def _methods(
     methods: str | None,
     answers: bool,
     given: dict[str, Any],
-) -> None:
+) -> tuple[str, ...]:
+    """Run methods, show what they measure, and give back what falls short of that."""
     from evireform import evaluation
     from evireform.cli import render
 
@@ -210,6 +234,7 @@ def _methods(
         **given,
     )
     session.show({**asdict(result), "output": str(given["output"])}, render.evaluation(result))
+    return result.shortfalls
 
 
 def _study(
@@ -220,7 +245,8 @@ def _study(
     answers: bool,
     others: list[EmbeddingSettings],
     given: dict[str, Any],
-) -> None:
+) -> tuple[str, ...]:
+    """Run a study, show it, and give back what falls short of it."""
     from evireform import evaluation
     from evireform.cli import studying
 
@@ -233,3 +259,4 @@ def _study(
         **given,
     )
     session.show({**asdict(result), "output": str(given["output"])}, studying.study(result))
+    return result.shortfalls

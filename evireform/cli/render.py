@@ -52,14 +52,23 @@ def init_report(report: InitReport) -> Text:
 def ingestion(summary: IngestionSummary, corpus: str) -> Group:
     """What an ingestion did, and every passage that did not go in."""
     table = Table(title=safe(f"corpus {corpus}"), title_justify="left")
-    for name in ("added", "changed", "unchanged", "empty", "failed", "rejected", "propositions"):
+    heads = (
+        "added",
+        "changed",
+        "of them empty",
+        "of them failed",
+        "unchanged",
+        "rejected",
+        "new propositions",
+    )
+    for name in heads:
         table.add_column(name, justify="right")
     table.add_row(
         str(summary.added),
         str(summary.changed),
-        str(summary.unchanged),
         _alarm(summary.empty, "yellow"),
         _alarm(len(summary.failed), "red"),
+        str(summary.unchanged),
         _alarm(len(summary.rejected), "red"),
         str(summary.propositions),
     )
@@ -80,11 +89,29 @@ def ingestion(summary: IngestionSummary, corpus: str) -> Group:
     if summary.truncated:
         parts.append(note(f"{summary.truncated} propositions were longer than the embedding model reads"))
     if summary.stopped:
-        not_done = f"{counted(summary.not_done, 'passage')} of those that were read"
         parts.append(safe(f"stopped: {summary.stopped}", "yellow"))
-        parts.append(note(f"{not_done} not done, what may come after them not read: run it again to go on"))
+        parts.append(
+            note(
+                f"{counted(summary.not_done, 'passage')} had been read and did not go in, nor did any after: "
+                "run it again to go on"
+            )
+        )
+    if summary.model_calls:
+        parts.append(_spending(summary))
     parts.append(safe(f"{summary.seconds:.1f} s", "dim"))
     return Group(*parts)
+
+
+def _spending(summary: IngestionSummary) -> Text:
+    from evireform.cli.accounts import money
+
+    tokens_in, tokens_out = (
+        "?" if tokens is None else f"{tokens:,}" for tokens in (summary.tokens_in, summary.tokens_out)
+    )
+    return safe(
+        f"{counted(summary.model_calls, 'model call')}, {summary.cached} of them answered from the ledger: "
+        f"{tokens_in} tokens in, {tokens_out} out, cost {money(summary.cost)}"
+    )
 
 
 def rejections(title: str, rows: Sequence[Rejected]) -> Table:
@@ -223,15 +250,7 @@ def evaluation(result: Evaluation) -> Group:
             parts.append(degraded(f"answers: {found.degraded} of {found.questions} questions"))
     if result.unjudged:
         parts.append(note(f"{result.unjudged} questions have no gold passages and do not count"))
-    parts += [
-        degraded(f"{method}: {count} of {result.questions} questions")
-        for method, count in result.degraded.items()
-        if count
-    ]
-    left_out = len(result.ingestion.failed) + len(result.ingestion.rejected)
-    if left_out:
-        passages = counted(left_out, "passage")
-        parts.append(degraded(f"{passages} not in the corpus (failed or rejected)"))
+    parts += [degraded(text) for text in result.shortfalls]
     return Group(*parts, *(note(text) for text in result.notes))
 
 

@@ -16,5 +16,4 @@ def retry(session: Session, corpus: Corpus, budget: Budget = None, no_cache: NoC
     take_spending_flags(session, budget, no_cache)
     with session.connect() as db:
         target = db.corpus(corpus)
-        session.note_language()
         run_ingestion(session, corpus, target.retry, total=target.status().failed)

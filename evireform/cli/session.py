@@ -6,6 +6,8 @@ import functools
 import inspect
 import json
 import os
+import shlex
+import shutil
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -132,6 +134,16 @@ class Session:
                     bars.update(tasks[stage], total=of)
 
             yield advance
+
+
+def program() -> str:
+    """How this command line was started, for commands that are to be typed again."""
+    started = Path(sys.argv[0])
+    if started.name != "evireform":  # python -m evireform, or a program that calls it
+        return f"{shlex.quote(sys.executable)} -m evireform"
+    found = shutil.which(started.name)
+    on_the_path = found is not None and Path(found).resolve() == started.resolve()
+    return started.name if on_the_path else shlex.quote(str(started))
 
 
 def write_json(document: Mapping[str, Any]) -> None:

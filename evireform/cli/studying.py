@@ -47,10 +47,6 @@ def study(result: Study) -> Group:
             f"{100 * d.difference:+.2f}",
             f"{100 * d.low:+.2f} to {100 * d.high:+.2f}",
         )
-    fallen = [
-        degraded(f"{one.method}: {one.degraded} of {one.questions} questions")
-        for one in result.results
-        if one.degraded
-    ]
+    fallen = [degraded(text) for text in result.shortfalls]
     parts: list[RenderableType] = [table, *([differences] if result.differences else []), *fallen]
     return Group(*parts, *(note(text) for text in result.notes))

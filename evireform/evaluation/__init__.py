@@ -54,7 +54,7 @@ class Evaluation:
 
     ``methods`` maps a method to its measures (``recall@5`` …, as shares of 1). ``answers`` is
     None where none were asked for, or no question has a reference answer. ``degraded`` counts the questions
-    with a fall-back, by method.
+    with a fall-back, by method. ``shortfalls`` say what keeps the figures from being those of the whole set.
     """
 
     dataset: str
@@ -71,6 +71,7 @@ class Evaluation:
     corpus_digest: str
     version: str
     notes: tuple[str, ...]
+    shortfalls: tuple[str, ...] = ()
 
 
 def evaluate(
@@ -153,6 +154,7 @@ def evaluate(
         corpus_digest=condition.corpus_digest,
         version=found.versions["evireform"],
         notes=(*findings.setup.dataset.notes, *findings.ingestion.notes),
+        shortfalls=found.shortfalls,
     )
 
 

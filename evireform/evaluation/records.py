@@ -272,6 +272,8 @@ class Study:
         versions: Package or server to version.
         seeds: What each random choice began from: ``bootstrap`` (base), ``sample``.
         notes: What a reader must know: left-out methods, how groups were made, fall-backs.
+        shortfalls: What keeps the figures from being those of the whole set: passages that are not in the
+        index, questions with a fall-back.
     """
 
     name: str
@@ -291,3 +293,4 @@ class Study:
     versions: Mapping[str, str]
     seeds: Mapping[str, int]
     notes: tuple[str, ...]
+    shortfalls: tuple[str, ...] = ()

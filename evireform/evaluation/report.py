@@ -222,6 +222,9 @@ def _fill(page: _Page, study: Study, counted: Mapping[str, funnel.Funnel]) -> No
         f"{study.questions} questions{unjudged}; titles {plain(study.titles)}. "
         "Figures are percent, differences percentage points, unless said otherwise."
     )
+    if study.shortfalls:
+        page.add("**These are not the figures of the whole set:**")
+        page.lines += [*(f"- {plain(text)}." for text in study.shortfalls), ""]
     if not page.drawable:
         page.add(
             "There are no plots: they need the extra `evaluation` (`pip install 'evireform[evaluation]'`)."

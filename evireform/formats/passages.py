@@ -93,7 +93,7 @@ def _unique(
                 if earlier is not where:
                     yield Rejected(
                         reason=f"duplicate id: already given {_place(earlier, name)}",
-                        path=printable(name),
+                        path="standard input" if name == STANDARD_INPUT else printable(name),
                         line_number=item.line_number,
                         passage_key=row.key,
                     )

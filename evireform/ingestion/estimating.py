@@ -60,9 +60,9 @@ def estimate(
     """What `ingest` would ask of a model for these passages. Asks none, and writes nothing.
 
     Tokens are estimated from what earlier extractions with the same model and prompt took for each byte that
-    was sent, repairs included: those in the corpus where there are enough, else all of the tenant's. Without
-    any a token stands for four bytes, and an answer is twice as long as its passage. A call that the ledger
-    would answer is free.
+    was sent, repairs and failures included: those in the corpus where there are enough, else all of the
+    tenant's. Without any, or where those about most passages failed, a token stands for four bytes, and an
+    answer is twice as long as its passage. A call that the ledger would answer is free.
 
     Args:
         store: The database.
@@ -186,7 +186,8 @@ def _rates(
         rates = calls.extraction_rates(
             tx, tenant_id, corpus_id, model=call.model, prompt_version=call.prompt_version
         )
-        if rates.first_calls >= enough and rates.bytes_sent and rates.tokens_in:
+        mostly_usable = 2 * rates.usable >= rates.first_calls >= enough
+        if mostly_usable and rates.bytes_sent and rates.tokens_in:
             return rates, (
                 f"what the last {rates.calls} calls for extraction with {call.model} and prompt "
                 f"{call.prompt_version} took in {where}"
@@ -195,6 +196,7 @@ def _rates(
     assumed = Rates(
         calls=1,
         first_calls=1,
+        usable=1,
         bytes_sent=call.prompt_bytes + size,
         tokens_in=(call.prompt_bytes + size) // BYTES_PER_TOKEN,
         tokens_out=ANSWER_PER_DATA * size // BYTES_PER_TOKEN,
@@ -202,8 +204,8 @@ def _rates(
     )
     return assumed, (
         f"assumptions ({BYTES_PER_TOKEN} bytes a token, an answer {ANSWER_PER_DATA} times as long as its "
-        f"passage), for the ledger has no extraction with {call.model} and prompt {call.prompt_version}: "
-        "ingest a sample first"
+        f"passage), for the ledger has few usable extractions, or none, with {call.model} and prompt "
+        f"{call.prompt_version}: ingest a sample first"
     )
 
 

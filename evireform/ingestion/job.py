@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from evireform.embedding import Encoder
-from evireform.errors import BudgetSpent, DatabaseError
+from evireform.errors import DatabaseError, EvireformError
 from evireform.formats.extractions import with_spans
 from evireform.ingestion.checks import problem
 from evireform.ingestion.portions import CHARACTERS, portions
 from evireform.ingestion.preparing import content_hash, prepare
 from evireform.ingestion.tally import Tally
 from evireform.language import Language
-from evireform.parallel import in_groups
+from evireform.parallel import in_groups, leaving
 from evireform.records import (
     CorpusRow,
     Extraction,
@@ -32,14 +32,18 @@ from evireform.store.writing import PreparedPassage, Written
 PATIENCE_S = 2.0
 """Longest time that an extraction waits for others to be written with; about as long as a call may be."""
 
-_ITS_OWN_FAULT = ("22", "23", "54")
-"""Classes of SQLSTATE that blame the rows: data exception, constraint violation, limit exceeded."""
+_ITS_OWN_FAULT = ("22", "23", "54", "57014")
+"""Beginnings of SQLSTATE that blame the rows: data exception, constraint violation, limit exceeded, and a
+statement that took too long, as too many rows do."""
 
 _LARGE = 1_000
 """Passages written to a known corpus until the planner gets new statistics; a new one gets them at once."""
 
 _GROWTH = 4
 """Statistics are made again whenever what was written has grown so many times."""
+
+_AND = " + "
+"""Between the extractors of a corpus that has several."""
 
 _SAMPLE = 50
 """Passages whose text is looked at to tell whether the corpus is English."""
@@ -74,8 +78,9 @@ class Work:
 class Job:
     """A run on one corpus; its fields are the arguments of `evireform.ingestion.ingest`.
 
-    `news` and `failures` read, `run` does the rest. All of it happens in the caller's thread, but for
-    `_extract`, which runs in as many as the language backend wants.
+    `news` and `failures` read, `run` does the rest; ``unwritten`` holds what is extracted and not written
+    yet. All of it happens in the caller's thread, but for `_extract`, which runs in as many as the language
+    backend wants.
     """
 
     store: Store
@@ -90,13 +95,14 @@ class Job:
     working_on: WorkingOn | None
     tally: Tally = field(default_factory=Tally)
     sample: list[str] = field(default_factory=list)
+    unwritten: list[tuple[Work, Extraction]] = field(default_factory=list)
     next_analysis: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.next_analysis = _LARGE if self.corpus.extractor else 1
 
     def run(self, works: Iterable[list[Work]]) -> IngestionSummary:
-        """Extract and write what is read, until all is done, the budget is spent, or Ctrl-C."""
+        """Extract and write what is read, until all is done, no call can be made, or Ctrl-C."""
         try:
             groups = in_groups(
                 self._extract,
@@ -106,14 +112,17 @@ class Job:
                 size=self.batch,
                 patience_s=PATIENCE_S,
             )
-            with closing(groups):
+            with leaving(groups, left=self._take):
                 for group in groups:
-                    self._write([pair for unit, made in group for pair in zip(unit, made, strict=False)])
+                    self._take(group)
+                    self._write()
             if self.extractions is None and self.tally.added and self.language.extractor.startswith("rules"):
                 self._check_language()
             spaces.ensure_index(self.store, self.space, threshold=self.index_threshold)
         except KeyboardInterrupt as error:
             self.tally.stopped = "interrupted"
+            with suppress(KeyboardInterrupt, EvireformError):  # one more Ctrl-C; a database that is gone too
+                self._write()
             raise Interrupted(self.tally.summary()) from error
         return self.tally.summary()
 
@@ -133,6 +142,7 @@ class Job:
             self._done(len(portion) - len(works))
             if works:
                 yield works
+        self._check_unchanged()
 
     def failures(self) -> Iterator[list[Work]]:
         """The passages of the corpus whose extraction failed, as it holds them."""
@@ -181,9 +191,9 @@ class Job:
         return list(works.values())
 
     def _units(self, batches: Iterable[list[Work]]) -> Iterator[list[Work]]:
-        """What goes into one call of `extract`: a passage where calls run side by side; else as many as take
+        """What goes into one call of `extract`: a passage where the backend wants it so; else as many as take
         about `PATIENCE_S`, for a backend that works by itself likes batches and a slow one is to be heard."""
-        alone = self.language.concurrency > 1
+        alone = self.language.one_by_one
         most = 1
         for works in batches:
             if not self.tally.begun:
@@ -203,7 +213,7 @@ class Job:
                     most = min(self.batch, max(1, round(len(unit) * PATIENCE_S / took_s)))
 
     def _extract(self, unit: list[Work]) -> list[Extraction]:
-        """An extraction for each passage of the unit; none where the budget is spent."""
+        """An extraction for each passage of the unit, up to the first that no call can be made for."""
         if self.tally.stopped:
             return []
         titled = self.corpus.titles == "on"
@@ -212,32 +222,35 @@ class Job:
             for work in unit
             if work.ready is None
         ]
-        try:
-            made = dict(
-                zip([p.key for p in asked], self.language.extract(asked) if asked else [], strict=True)
-            )
-        except BudgetSpent as error:
-            self.tally.stopped = str(error)
-            return []
-        return [
-            with_spans(work.ready, work.passage.text) if work.ready else made[work.passage.key]
-            for work in unit
-        ]
+        made = dict(zip([p.key for p in asked], self.language.extract(asked) if asked else [], strict=True))
+        extractions: list[Extraction] = []
+        for work in unit:
+            extraction = with_spans(work.ready, work.passage.text) if work.ready else made[work.passage.key]
+            self.tally.count_calls(extraction.calls)
+            if extraction.in_vain:
+                self.tally.stopped = self.tally.stopped or extraction.error
+                break
+            extractions.append(extraction)
+        return extractions
 
-    def _write(self, extracted: Sequence[tuple[Work, Extraction]]) -> None:
+    def _take(self, group: Sequence[tuple[list[Work], list[Extraction]]]) -> None:
+        self.unwritten += [pair for unit, made in group for pair in zip(unit, made, strict=False)]
+
+    def _write(self) -> None:
         """Write what was extracted, the short ones first: embedding a huge one takes its time."""
-        by_length = sorted(extracted, key=lambda pair: _work_length(pair[0]))
+        by_length = sorted(self.unwritten, key=lambda pair: _work_length(pair[0]))
         for portion in portions(by_length, most=self.batch, length=lambda pair: _work_length(pair[0])):
             prepared = [self._prepare(work, extraction) for work, extraction in portion]
             self._write_batch(prepared, {work.passage.key: work.failed_hash for work, _ in portion})
+            self.unwritten = by_length = by_length[len(portion) :]
             self.tally.finished += len(portion)
             self._analyze()
             self._done(len(portion))
 
     def _prepare(self, work: Work, extraction: Extraction) -> PreparedPassage:
-        prepared, dropped = prepare(work.passage, extraction, self.corpus.titles, self.encoder)
+        prepared, left_out = prepare(work.passage, extraction, self.corpus.titles, self.encoder)
         self.tally.count_extraction(extraction)
-        self.tally.dropped_entities += dropped
+        self.tally.count_left_out(left_out)
         texts = [with_title(work.passage.title, p.text, self.corpus.titles) for p in prepared.propositions]
         self.tally.truncated += len(self.encoder.truncated(texts))
         return replace(prepared, content_hash=work.content_hash)
@@ -247,7 +260,7 @@ class Job:
         try:
             written = self._written(batch, failed_hashes)
         except DatabaseError as error:
-            if error.sqlstate[:2] not in _ITS_OWN_FAULT:
+            if not error.sqlstate.startswith(_ITS_OWN_FAULT):
                 raise
             if len(batch) > 1:
                 for prepared in batch:
@@ -281,14 +294,25 @@ class Job:
     def _check_extractor(self) -> None:
         """Record what extracts this corpus; say so where another one did before."""
         name = "file" if self.extractions is not None else self.language.extractor
-        if self.corpus.extractor and self.corpus.extractor != name:
+        before = self.corpus.extractor.split(_AND) if self.corpus.extractor else []
+        if name in before:
+            return
+        with self.store.transaction() as tx:
+            corpora.set_extractor(tx, self.corpus.corpus_id, _AND.join([*before, name]))
+        if before:
             self.tally.notes[
                 f"the corpus was extracted by {self.corpus.extractor} so far and by {name} from now on: "
                 "its propositions are of two kinds"
             ] = None
-        elif not self.corpus.extractor:
-            with self.store.transaction() as tx:
-                corpora.set_extractor(tx, self.corpus.corpus_id, name)
+
+    def _check_unchanged(self) -> None:
+        """Say so where another backend would have read what was passed over."""
+        name, before = self.language.extractor, self.corpus.extractor
+        if self.tally.unchanged and self.extractions is None and before not in ("", name):
+            self.tally.notes[
+                f"the unchanged passages stay as {before} extracted them: to have them extracted by {name}, "
+                "ingest them into a new corpus"
+            ] = None
 
     def _check_language(self) -> None:
         from evireform.language.rules.english import looks_english

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import TypeVar
 
-from evireform.records import Extraction, IngestionSummary, Rejected
+from evireform.ingestion.preparing import MOST_ENTITIES, MOST_PROPOSITIONS, LeftOut
+from evireform.records import Extraction, IngestionSummary, ModelCall, Rejected
 from evireform.store.writing import PreparedPassage, Written
+
+Amount = TypeVar("Amount", int, Decimal)
 
 
 @dataclass(slots=True)
@@ -30,15 +37,35 @@ class Tally:
     unsupported: int = 0
     dropped_propositions: int = 0
     dropped_entities: int = 0
+    excess_propositions: int = 0
+    excess_entities: int = 0
     truncated: int = 0
     begun: int = 0
     finished: int = 0
     stopped: str = ""
+    model_calls: int = 0
+    cached: int = 0
+    tokens_in: int | None = 0
+    tokens_out: int | None = 0
+    cost: Decimal | None = Decimal(0)
     start: float = field(default_factory=time.perf_counter)
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def written(self) -> int:
         return self.added + self.changed
+
+    def count_calls(self, calls: Sequence[ModelCall]) -> None:
+        """Count what an extraction asked; from any thread. A call that nobody answered took nothing."""
+        with self.lock:
+            for call in calls:
+                self.model_calls += 1
+                self.cached += call.cached
+                if call.error and call.tokens_in is None and call.tokens_out is None:
+                    continue
+                self.tokens_in = _sum(self.tokens_in, call.tokens_in)
+                self.tokens_out = _sum(self.tokens_out, call.tokens_out)
+                self.cost = _sum(self.cost, call.cost)
 
     def count_extraction(self, extraction: Extraction) -> None:
         """Count what the extractor said about its own work."""
@@ -46,6 +73,12 @@ class Tally:
         self.dropped_propositions += extraction.dropped
         if extraction.degraded:
             self.notes[f"extraction: {extraction.degraded}"] = None
+
+    def count_left_out(self, left_out: LeftOut) -> None:
+        """Count what a passage has to do without."""
+        self.dropped_entities += left_out.names
+        self.excess_propositions += left_out.propositions
+        self.excess_entities += left_out.entities
 
     def count_written(self, batch: list[PreparedPassage], written: Written) -> None:
         """Count a batch that the database took."""
@@ -62,6 +95,18 @@ class Tally:
             elif prepared.state == "failed":
                 self.failed.append(Rejected(reason=prepared.reason, passage_key=prepared.passage.key))
 
+    def _excess(self) -> tuple[str, ...]:
+        """What was left out for its sheer number, in words."""
+        counts = (
+            (self.excess_propositions, "propositions", MOST_PROPOSITIONS, "passage"),
+            (self.excess_entities, "entity names", MOST_ENTITIES, "proposition"),
+        )
+        return tuple(
+            f"{number:,} {what} were left out: more than {most:,} in one {where} are not taken"
+            for number, what, most, where in counts
+            if number
+        )
+
     def summary(self) -> IngestionSummary:
         """The counts as a record."""
         return IngestionSummary(
@@ -71,7 +116,7 @@ class Tally:
             empty=self.empty,
             failed=tuple(self.failed),
             rejected=tuple(self.rejected),
-            notes=tuple(self.notes),
+            notes=(*self.notes, *self._excess()),
             propositions=self.propositions,
             unsupported=self.unsupported,
             dropped_propositions=self.dropped_propositions,
@@ -79,5 +124,15 @@ class Tally:
             truncated=self.truncated,
             stopped=self.stopped,
             not_done=self.begun - self.finished,
+            model_calls=self.model_calls,
+            cached=self.cached,
+            tokens_in=self.tokens_in,
+            tokens_out=self.tokens_out,
+            cost=self.cost,
             seconds=time.perf_counter() - self.start,
         )
+
+
+def _sum(so_far: Amount | None, more: Amount | None) -> Amount | None:
+    """None where either is not known."""
+    return None if so_far is None or more is None else so_far + more

@@ -34,12 +34,17 @@ class Ledger(Protocol):
     Every method may be called from many threads.
     """
 
+    @property
+    def caches(self) -> bool:
+        """Whether `find` may find anything."""
+        ...
+
     def find(self, corpus: CorpusRow, key: str) -> str | None:
         """The answer to an identical call, or None: there is none, it has expired, or the cache is off.
 
         Args:
             corpus: Whose call it is; answers of other tenants are never found.
-            key: Hash of model, parameters and messages.
+            key: Hash of server, model, parameters and messages.
         """
         ...
 
@@ -88,6 +93,11 @@ class Language(Protocol):
         """How many calls of a verb are worth having in flight at once; 1 runs all in the caller's thread."""
         ...
 
+    @property
+    def one_by_one(self) -> bool:
+        """Whether `extract` is to be given one passage a call: each is paid for, and none may be lost."""
+        ...
+
     def in_corpus(self, corpus: CorpusRow) -> Language:
         """The backend, with its calls recorded for this corpus. Cheap; a job calls it first."""
         ...
@@ -100,7 +110,8 @@ class Language(Protocol):
     def extract(self, passages: Sequence[Passage]) -> list[Extraction]:
         """Propositions with their entities, one `Extraction` per passage, in order.
 
-        The result for a passage must not depend on the others in the call.
+        The result for a passage must not depend on the others in the call. A spent budget is not raised but
+        reported as ``in_vain``, with the calls that were made before.
         """
         ...
 

@@ -2,7 +2,7 @@
 
 The pool is the first ``set_pool`` passages of the ranking. Both orders become percentile ranks (see
 `readout.blended`), so that neither scale counts; passages beyond the pool follow as they were. A judge that
-says nothing usable leaves the ranking as it is.
+says nothing usable leaves the ranking as it is; of one passage there is nothing to choose, and none is asked.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _judge(
 ) -> Judgement:
     pool = [_shown(passage, titles) for passage in ranking.passages[: settings.set_pool]]
     if len(pool) < 2:  # there is nothing to choose
-        return Judgement(positions=tuple(range(len(pool))))
+        return Judgement()
     rounds = o.within(settings)
     evidence = rounds[-1].observed if rounds else ()
     return language.judge(ranking.question, evidence, pool, limit=SET_SIZE)
@@ -115,17 +115,19 @@ def _shown(passage: RankedPassage, titles: Titles) -> ObservedPassage:
 
 def _settled(ranking: Ranking, judgement: Judgement, settings: SearchSettings) -> Ranking:
     pool = ranking.passages[: settings.set_pool]
+    if len(pool) < 2:
+        return replace(ranking, passages=ranking.passages[: settings.k])
     listed = seeds.valid_positions(judgement.positions, len(pool))[:SET_SIZE]
     places = {pool[position].passage_key: place for place, position in enumerate(listed, start=1)}
     degraded, notes = ranking.degraded, ranking.notes
     if judgement.degraded:
         degraded += (f"final set: {judgement.degraded}",)
-    elif pool and not places:
+    elif not places:
         degraded += ("final set: the judge listed no passage of the pool",)
     if places:
         share = f"{1 - settings.set_weight:g} of the score's order and {settings.set_weight:g} of the judge's"
         notes += (f"final set: the judge listed {len(places)} of {len(pool)} passages; places go by {share}",)
-    elif pool:
+    else:
         notes += ("final set: the order of the scores stays",)
     return replace(
         ranking,

@@ -248,6 +248,7 @@ def _entry(corpus: CorpusRow, ranking: Ranking, settings: SearchSettings) -> dic
                 "judged": passage.judged,
                 "blended": passage.blended,
                 "trace": [asdict(term) for term in passage.trace],
+                **({"listed": ranking.judged} if passage.rank == 1 and ranking.judged else {}),
             }
             for passage in ranking.passages
         ],

@@ -53,6 +53,8 @@ def replay(store: Store, corpus_name: str, log_id: int) -> Replay:
         result = score(tx, corpus.corpus_id, [seeded], settings)[0]
     logged = tuple((row["passage_key"], row["score"]) for row in ranking)
     judged = {row["passage_key"]: row["judged"] for row in ranking if row.get("judged")}
+    for row in ranking[:1]:  # those beyond the ranking count too
+        judged |= {key: place for place, key in enumerate(row.get("listed", ()), start=1)}
     passages = placed(result.passages, judged, settings)
     now = tuple((passage.passage_key, round(passage.score, 12)) for passage in passages)
     return Replay(

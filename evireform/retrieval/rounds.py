@@ -2,7 +2,8 @@
 
 Round 1 reads the source passages of the selected propositions, and the reformulator writes the residual
 queries. Each later round reads the passages that the queries of the last one found as well, and a controller
-says that the evidence suffices or writes a query for each gap. A round without a new query is the last.
+says that the evidence suffices or writes a query for each gap. A round without a new query is the last;
+what was asked before is not asked again.
 """
 
 from __future__ import annotations
@@ -167,7 +168,7 @@ def _queries(
         return (), said.degraded, said.calls
     before = [query for past in inquiry.rounds for query in past.queries]
     queries = tuple(seeds.clean_queries(said.queries, question, limit=limit, asked=before))
-    silent = "" if queries else "evidence is missing, and no new query for it was written"
+    silent = "" if said.queries else "evidence is missing, and no query for it was written"
     return queries, said.degraded or silent, said.calls
 
 

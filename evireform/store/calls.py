@@ -50,6 +50,10 @@ class Calls:
         self.price = price_of(settings.model, settings.prices)
         self._meter = self._budgeted()
 
+    @property
+    def caches(self) -> bool:
+        return self._settings.cache
+
     def _budgeted(self) -> Meter | None:
         if not self._settings.budget:
             return None
@@ -59,7 +63,8 @@ class Calls:
         if self.price is None:
             raise UsageError(
                 f"the price of {self._settings.model!r} is not known, so no budget in money can be held: "
-                "give one in tokens, such as 200k, or its price in a file (language.prices)"
+                "write 100 tokens or 0.1k for a budget in tokens, or give its price in a file "
+                "(language.prices)"
             )
         return Meter(budget, per_token=self.price.dearest_token)
 
@@ -86,7 +91,8 @@ class Calls:
             self._meter.reserve(tokens)
 
     def record(self, corpus: CorpusRow, call: ModelCall, *, key: str, answer: str | None) -> ModelCall:
-        """Write a call down, in a transaction of its own. Never raises; a failure is logged as a warning.
+        """Write a call down, in a transaction of its own. Never raises; a failure is logged as a warning,
+        unless the store is closed: then Ctrl-C gave the call up.
 
         A call that was answered from the ledger took no tokens, and its answer is kept once.
         """
@@ -100,7 +106,8 @@ class Calls:
                 call_id = insert_call(tx, corpus, call, key=key, answer=answer)
         except Exception as error:
             # Whatever it is, the model has answered, and the answer is worth more than its account.
-            _log.warning("a call of %s (%s) is missing in the ledger: %s", call.model, call.purpose, error)
+            level = logging.DEBUG if self._store.closed else logging.WARNING
+            _log.log(level, "a call of %s (%s) is missing in the ledger: %s", call.model, call.purpose, error)
             return call
         return replace(call, call_id=call_id)
 
@@ -155,10 +162,15 @@ def answered(tx: Transaction, tenant_id: int, keys: Sequence[str], settings: Lan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """What earlier extractions took, repairs included. ``first_calls`` is ``calls`` without the repairs."""
+    """What earlier extractions took, repairs and failures included.
+
+    ``first_calls`` is ``calls`` without the repairs; ``usable`` those of them about passages that had a
+    usable answer in the end.
+    """
 
     calls: int
     first_calls: int
+    usable: int
     bytes_sent: int
     tokens_in: int
     tokens_out: int
@@ -182,6 +194,7 @@ def extraction_rates(
     return Rates(
         calls=row[0],
         first_calls=row[1],
+        usable=row[6],
         bytes_sent=row[2],
         tokens_in=row[3],
         tokens_out=row[4],
@@ -221,7 +234,7 @@ def costs(
             tokens_in=row[6],
             tokens_out=row[7],
             tokens_cached=row[8],
-            cost=row[9],
+            cost=_known(row[9], row[10]),
             unpriced=row[10],
             latency_s=row[11],
         )
@@ -238,6 +251,7 @@ def costs(
 
 def _total(rows: Sequence[CostRow]) -> CostRow:
     known = [row.cost for row in rows if row.cost is not None]
+    unpriced = sum(row.unpriced for row in rows)
     return CostRow(
         group="",
         calls=sum(row.calls for row in rows),
@@ -246,10 +260,15 @@ def _total(rows: Sequence[CostRow]) -> CostRow:
         tokens_in=sum(row.tokens_in for row in rows),
         tokens_out=sum(row.tokens_out for row in rows),
         tokens_cached=sum(row.tokens_cached for row in rows),
-        cost=sum(known, Decimal(0)) if known or not rows else None,
-        unpriced=sum(row.unpriced for row in rows),
+        cost=_known(sum(known, Decimal(0)), unpriced),
+        unpriced=unpriced,
         latency_s=sum(row.latency_s for row in rows),
     )
+
+
+def _known(cost: Decimal | None, unpriced: int) -> Decimal | None:
+    """Nothing beside what is not known is not known, in whatever groups it was summed."""
+    return None if unpriced and not cost else cost
 
 
 def _kept(text: str) -> str:

@@ -140,6 +140,11 @@ class Store:
         take_arrays(connection)
         return connection
 
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
     def close(self) -> None:
         """Close every pooled connection. What a thread still has under way ends well, and closes its own."""
         self._closed = True

@@ -117,6 +117,16 @@ def test_a_failure_to_record_is_a_warning_and_the_call_comes_back(
         recorded = calls(store).record(corpus, replace(CALL, tokens_in=2**40), key="k", answer=None)
     assert (recorded.call_id, recorded.tokens_in) == (None, 2**40)
     assert "a call of gpt-4.1 (extract) is missing in the ledger" in caplog.text
+
+
+def test_once_the_store_is_closed_a_failure_to_record_is_no_warning(
+    store: Store, corpus: CorpusRow, caplog: pytest.LogCaptureFixture
+) -> None:
+    ledger = calls(store)
+    store.close()
+    with caplog.at_level(logging.WARNING):
+        ledger.record(corpus, replace(CALL, tokens_in=2**40), key="k", answer=None)
+    assert caplog.messages == []
     assert rows(store, "SELECT count(*) FROM model_call") == rows_before
 
 
@@ -301,7 +311,7 @@ def test_rates_count_first_calls_and_their_repairs(store: Store, corpus: CorpusR
     for call in (CALL, replace(CALL, bytes_sent=None, tokens_in=1_500)):
         calls(store).record(corpus, call, key="k", answer=None)
     assert rates(store, corpus) == ledger.Rates(
-        calls=2, first_calls=1, bytes_sent=4_000, tokens_in=2_500, tokens_out=200, tokens_cached=800
+        calls=2, first_calls=1, usable=1, bytes_sent=4_000, tokens_in=2_500, tokens_out=200, tokens_cached=800
     )
 
 
@@ -324,6 +334,17 @@ def test_rates_leave_out_what_does_not_compare(
     alone = rates(store, corpus)
     calls(store).record(corpus, replace(CALL, **other), key="l", answer=None)
     assert rates(store, corpus) == alone
+
+
+def test_rates_tell_the_first_calls_about_passages_that_ended_usably(store: Store, corpus: CorpusRow) -> None:
+    failed = replace(CALL, error="the answer cannot be used")
+    again = replace(CALL, bytes_sent=None)
+    endings = {"whole": [CALL], "mended": [failed, again], "failed": [CALL, replace(again, error="cut off")]}
+    for key, made in endings.items():
+        for call in made:
+            calls(store).record(corpus, replace(call, passage_key=key), key=key, answer=None)
+    found = rates(store, corpus)
+    assert (found.calls, found.first_calls, found.usable) == (5, 3, 2)
 
 
 def test_rates_are_of_one_corpus_or_of_all(store: Store, corpus: CorpusRow) -> None:

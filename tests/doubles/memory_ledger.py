@@ -20,6 +20,7 @@ class MemoryLedger:
         budget: Tokens that are permitted together; None is without end.
     """
 
+    caches = True
     budget: int | None = None
     calls: list[ModelCall] = field(default_factory=list)
     answers: dict[tuple[int, str], str] = field(default_factory=dict)

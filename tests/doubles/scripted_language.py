@@ -45,6 +45,7 @@ class ScriptedLanguage:
         judge: Question, evidence and passages to a `Judgement`. Default: it lists nothing.
         read: Question and passages to a `Reading`. Default: the answer is unknown.
         errors: Passage key to the error that its extraction reports.
+        one_by_one: As in `Language`; always so where many calls are in flight.
 
     Attributes:
         extracted: Keys of the passages that were extracted, in order.
@@ -68,6 +69,7 @@ class ScriptedLanguage:
         wants_entities: bool = False,
         name: str = "scripted/1",
         concurrency: int = 1,
+        one_by_one: bool = False,
     ) -> None:
         self._extract: Extract = extract if extract is not None else {}
         self._select: Select = select if select is not None else {}
@@ -79,6 +81,7 @@ class ScriptedLanguage:
         self.wants_entities = wants_entities
         self.name = self.extractor = name
         self.concurrency = concurrency
+        self.one_by_one = one_by_one or concurrency > 1
         self.tokenizer = Tokenizer()
         self.extracted: list[str] = []
         self.selected_from: list[tuple[str, tuple[Candidate, ...]]] = []

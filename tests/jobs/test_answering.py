@@ -126,6 +126,30 @@ def test_a_first_passage_beyond_the_budget_leaves_the_reader_unasked(opened: Ope
     assert language.read_from == []
 
 
+def test_an_answer_says_what_the_readers_window_left_out(opened: Open) -> None:
+    def cut(_: str, passages: Sequence[ObservedPassage]) -> Reading:
+        return Reading(text="Larvik", cited=(0, 1), left_out=len(passages) - 1, degraded="2 were left out")
+
+    whole = opened(ScriptedLanguage()).answer(QUESTION)
+    answer = opened(ScriptedLanguage(read=cut)).answer(QUESTION)
+    first, *rest = whole.read
+    text = {passage.key: f"{passage.title}: {passage.text}" for passage in PASSAGES}[first]
+    assert (answer.read, answer.left_out) == ((first,), tuple(rest))
+    assert [citation.passage_key for citation in answer.citations] == [first]
+    assert answer.context_tokens == Tokenizer().count_within(text, 1_000) != whole.context_tokens
+
+
+def test_a_window_without_room_for_a_passage_is_the_reason(opened: Open) -> None:
+    def full(_: str, passages: Sequence[ObservedPassage]) -> Reading:
+        return Reading(left_out=len(passages), degraded="all were left out")
+
+    answer = opened(ScriptedLanguage(read=full)).answer(QUESTION)
+    assert answer.ranking is not None
+    assert (answer.text, answer.read, answer.context_tokens) == ("unknown", (), 0)
+    assert answer.left_out == tuple(passage.passage_key for passage in answer.ranking.passages)
+    assert answer.reason == "no passage fits the window of the reader's model"
+
+
 def test_without_titles_the_reader_sees_none(database_url: str) -> None:
     language = ScriptedLanguage(read=says("Larvik", "archer"))
     with database.connect(
@@ -389,6 +413,18 @@ def test_with_json_standard_output_is_one_document(run: Callable[..., Result]) -
         {"text": "Colin Archer was born in Larvik.", "span": [0, 32]}
     ]
     assert [p["passage_key"] for p in answer["ranking"]["passages"]] == answer["read"]
+
+
+def test_the_exit_code_tells_a_reader_that_failed_from_passages_that_do_not_say(
+    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exits = []
+    for reading in (Reading(degraded="HTTP 500"), Reading(text="unknown")):
+        scripted = ScriptedLanguage(read=lambda *_, reading=reading: reading)  # type: ignore[misc]
+        monkeypatch.setattr("evireform.database.load_language", lambda *_, scripted=scripted: scripted)
+        result = run("answer", QUESTION, "--corpus", "ships", "--json")
+        exits.append((result.exit_code, json.loads(result.stdout)["answer"]["failed"]))
+    assert exits == [(1, True), (0, False)]
 
 
 def test_an_unknown_answer_says_why(run: Callable[..., Result]) -> None:

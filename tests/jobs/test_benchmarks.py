@@ -1,4 +1,4 @@
-"""The benchmark compares like with like: exact search in memory and the database's exact scan rank the same."""
+"""The benchmark compares like with like: exact search in memory and the exact scan rank the same."""
 
 from __future__ import annotations
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -17,17 +19,20 @@ from typing import Any
 
 import psycopg
 import pytest
+import typer.main
 from typer.testing import CliRunner, Result
 
 from evireform.cli import app
+from evireform.cli.commands import TitlesOption
+from evireform.cli.cost import By
 from evireform.cli.evaluate import StudyOption, embedding_settings
-from evireform.errors import BudgetSpent
 from evireform.evaluation import studies
 from evireform.evaluation.method import names as method_names
-from evireform.records import Control, Extraction, Judgement, Passage
+from evireform.records import Control, Extraction, Judgement, Passage, Reformulation
 from evireform.settings import EmbeddingSettings
 from tests.doubles.hash_encoder import HashEncoder
 from tests.doubles.scripted_language import ScriptedLanguage
+from tests.doubles.scripted_openai import Reply, ScriptedOpenAI
 
 PASSAGES = [
     {
@@ -219,13 +224,13 @@ def test_a_spent_budget_says_what_was_not_done_and_exits_with_1(
     run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def spent(_: Passage) -> Extraction:
-        raise BudgetSpent("the budget is spent")
+        return Extraction(error="the budget is spent", in_vain=True)
 
     extracting_with(monkeypatch, ScriptedLanguage(extract=spent))
     result = run("ingest", lines(tmp_path / "a.jsonl", PASSAGES), "--corpus", "wiki")
     assert result.exit_code == 1
     assert "stopped: the budget is spent" in result.stdout
-    assert f"{len(PASSAGES)} passages of those that were read not done" in result.stdout
+    assert f"{len(PASSAGES)} passages had been read and did not go in" in result.stdout
 
 
 def test_ctrl_c_shows_what_was_done_and_exits_with_130(
@@ -267,8 +272,34 @@ def test_the_default_language_backend_is_named_once_on_standard_error(run: Comma
     assert "rules" not in result.stdout
 
 
-def test_a_chosen_language_backend_is_not_announced(wiki: Command) -> None:
-    assert wiki("search", QUESTION, "--corpus", "wiki", "--set", "language.backend=rules").stderr == ""
+def test_a_chosen_language_backend_is_not_announced(run: Command, tmp_path: Path) -> None:
+    path = lines(tmp_path / "a.jsonl", PASSAGES)
+    assert run("ingest", path, "--corpus", "wiki", "--set", "language.backend=rules").stderr == ""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("ingest", "wiki.jsonl"),
+        ("ingest", "wiki.jsonl", "--estimate"),
+        ("ingest", "wiki.jsonl", "--titles", "off"),
+        ("retry",),
+        ("search", QUESTION),
+        ("answer", QUESTION),
+    ],
+    ids=" ".join,
+)
+def test_the_default_language_backend_is_not_named_again_once_there_is_the_corpus(
+    wiki: Command, arguments: tuple[str, ...]
+) -> None:
+    assert "`rules`" not in wiki(*arguments, "--corpus", "wiki").stderr
+
+
+def test_an_evaluation_names_the_default_language_backend_once_it_has_made_the_corpus(
+    run: Command, dataset: Path
+) -> None:
+    wrong, first, second = (run("evaluate", dataset, "--methods", m) for m in ("magic", "base", "base"))
+    assert ["`rules`" in result.stderr for result in (wrong, first, second)] == [False, True, False]
 
 
 # search
@@ -338,7 +369,7 @@ def test_a_variant_is_recorded_in_the_ranking(wiki: Command) -> None:
         (["--variant", "magic"], "no variant is called 'magic'"),
         (["-k", "0"], "k must lie between 1 and"),
         (["--rounds", "4"], "rounds must lie between 1 and 3"),
-        (["--replay", "1"], "give questions"),
+        (["--replay", "1"], "give questions or --replay, not both"),
         (["--set", "search.speed=9"], "no setting 'search.speed'"),
         (["--config", "absent.toml"], "absent.toml cannot be read"),
     ],
@@ -365,6 +396,30 @@ def test_a_logged_search_is_ranked_again(wiki: Command) -> None:
     (ranking,) = json.loads(wiki("search", QUESTION, "--corpus", "wiki", "--json").stdout)["rankings"]
     result = wiki("search", "--corpus", "wiki", "--replay", ranking["log_id"], "--json")
     assert json.loads(result.stdout)["replay"]["same"] is True
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        (["--set", "search.set_weight=0.5"], "search.set_weight"),
+        (["--set", "language.model=some-model"], "language.model"),
+        (["-k", "3"], "search.k"),
+        (["--rounds", "2"], "search.rounds"),
+        (["--exact"], "search.exact"),
+        (["--budget", "1k"], "language.budget"),
+        (["--no-cache"], "language.cache"),
+        (["--variant", "base"], "--variant"),
+        (["--explain"], "--explain"),
+    ],
+)
+def test_what_a_replay_would_not_heed_is_refused(wiki: Command, given: list[str], named: str) -> None:
+    result = wiki("search", "--corpus", "wiki", "--replay", "1", *given)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"leave out {named}\n" in result.stderr
+
+
+def test_a_search_needs_a_question_or_a_replay(wiki: Command) -> None:
+    assert "give questions" in wiki("search", "--corpus", "wiki").stderr
 
 
 def test_an_unknown_corpus_is_a_usage_error(run: Command) -> None:
@@ -468,6 +523,40 @@ def test_evaluation_writes_where_it_is_told(run: Command, dataset: Path, tmp_pat
     assert not (tmp_path / "runs").exists()
 
 
+def test_an_evaluation_that_falls_short_exits_with_1_and_says_what_is_missing(
+    run: Command, dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    extracting_with(
+        monkeypatch, ScriptedLanguage(errors=dict.fromkeys(("fram", "archer", "gjoa"), "HTTP 404"))
+    )
+    said = "3 of 3 passages are not in the corpus (3 failed, 0 rejected)"
+    for arguments, folder in (
+        (("--methods", "full"), "ships-on"),
+        (("--study", "ablation"), "ships-on-ablation"),
+    ):
+        result = run("evaluate", dataset, *arguments)
+        assert result.exit_code == 1
+        assert f"degraded: {said}" in result.stdout
+        written = tmp_path / "runs" / folder / "results.json"
+        assert json.loads(written.read_text(encoding="utf-8"))["shortfalls"] == [said]
+
+
+def test_an_evaluation_with_fall_backs_exits_with_1(
+    run: Command, dataset: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = ScriptedLanguage(reformulate=lambda *_: Reformulation(degraded="HTTP 401"))
+    extracting_with(monkeypatch, refused)
+    result = run("evaluate", dataset, "--methods", "base,full", "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["shortfalls"] == ["full: 1 of 1 questions with a fall-back"]
+
+
+def test_a_report_that_is_replaced_by_another_is_said_to_be(run: Command, dataset: Path) -> None:
+    first, same, other = (run("evaluate", dataset, "--methods", m).stderr for m in ("base", "base", "full"))
+    assert "was replaced" not in first + same
+    assert "the report of `--methods base --titles on` in runs/ships-on was replaced" in other
+
+
 def test_an_unknown_method_is_a_usage_error(run: Command, dataset: Path) -> None:
     assert run("evaluate", dataset, "--methods", "magic").exit_code == 2
 
@@ -551,6 +640,50 @@ def test_each_problem_comes_with_its_remedy(empty_database_url: str, monkeypatch
     assert "OPENAI_API_KEY" not in broken["tables"]
     assert broken["language backend"].startswith("set it")
     assert "leave the model empty" in broken["embedding model"]
+
+
+SERVED = ("language.model=scripted", "embedding.backend=openai", "embedding.model=scripted")
+
+
+def looked_at(monkeypatch: pytest.MonkeyPatch, base_url: str) -> dict[str, dict[str, Any]]:
+    """What `doctor` says of models behind a server, by what it looked at."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    sets = (*SERVED, f"language.base_url={base_url}", f"embedding.base_url={base_url}")
+    monkeypatch.setenv("EVIREFORM_DATABASE_URL", UNREACHABLE)
+    result = CliRunner().invoke(app, ["doctor", "--json", *(part for s in sets for part in ("--set", s))])
+    assert not re.search("sk-secret|hunter2", result.stdout + result.stderr)
+    checks = {check["name"]: check for check in json.loads(result.stdout)["checks"]}
+    return {name: checks[name] for name in ("language backend", "embedding model")}
+
+
+@pytest.mark.parametrize(
+    ("models", "ok", "said"),
+    [
+        ([{"id": "scripted"}], True, "/v1/ answers"),
+        ([{"id": "another"}], True, "answers, and does not list this model"),
+        (Reply(status=404, content="none"), True, "answers, and does not list its models (HTTP 404)"),
+        (Reply(status=401, content="who?"), False, "refuses the key (HTTP 401)"),
+        (Reply(status=403, content="no"), False, "refuses the key (HTTP 403)"),
+    ],
+)
+def test_the_server_of_a_model_is_asked_whether_it_is_there(
+    monkeypatch: pytest.MonkeyPatch, models: Any, ok: bool, said: str
+) -> None:
+    with ScriptedOpenAI() as server:
+        server.on("models", models)
+        found = looked_at(monkeypatch, server.base_url)
+        assert {request.purpose for request in server.requests} == {"models"}
+    for check in found.values():
+        assert (check["ok"], check["detail"].endswith(said)) == (ok, True)
+
+
+def test_a_dead_server_of_a_model_is_a_problem_that_names_its_address_and_setting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = looked_at(monkeypatch, "http://someone:hunter2@127.0.0.1:1/v1")
+    for name, setting in (("language backend", "language"), ("embedding model", "embedding")):
+        assert (found[name]["ok"], found[name]["detail"]) == (False, "http://127.0.0.1:1/v1/ does not answer")
+        assert f"{setting}.base_url" in found[name]["remedy"]
 
 
 def test_a_server_that_cannot_be_reached_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -687,6 +820,32 @@ def test_the_demo_ranks_the_passages_that_answer_together(
     ranked = [passage["passage_key"] for passage in document["ranking"]["passages"]]
     assert set(document["gold"]) <= set(ranked)
     assert len(document["questions"]) == 19
+
+
+@pytest.mark.parametrize("on_the_path", [True, False])
+def test_the_command_that_the_demo_ends_with_is_one_that_can_be_typed(
+    wiki: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_the_path: bool
+) -> None:
+    installed = tmp_path / "my bin" / "evireform"
+    installed.parent.mkdir()
+    installed.write_text("#!/bin/sh\n")
+    installed.chmod(0o755)
+    monkeypatch.setattr(sys, "argv", [str(installed), "demo"])
+    monkeypatch.setenv("PATH", str(installed.parent if on_the_path else tmp_path))
+    called = "evireform" if on_the_path else shlex.quote(str(installed))
+    assert f'\n{called} search "YOUR QUESTION" --corpus sample --explain\n' in wiki("demo").stdout
+
+
+# help
+
+
+@pytest.mark.parametrize("columns", ["80", "120"])
+@pytest.mark.parametrize("name", [None, *sorted(typer.main.get_command(app).commands)])  # type: ignore[attr-defined]
+def test_help_shows_flags_without_a_value_and_choices_whole(name: str | None, columns: str) -> None:
+    choices = {"cost": [*By], "evaluate": [*StudyOption, *TitlesOption], "ingest": [*TitlesOption]}
+    shown = CliRunner(env={"COLUMNS": columns}).invoke(app, [*([name] if name else []), "--help"]).stdout
+    assert "bool" not in shown.lower()
+    assert set(choices.get(name or "", [])) <= set(re.findall(r"[\w-]+", shown))
 
 
 # output that cannot be written, and arguments that say nothing

@@ -16,6 +16,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from evireform.cli import app
+from evireform.cli.cost import By
 from evireform.database import Database, connect
 from evireform.errors import BudgetSpent, UsageError
 from evireform.language.prompts import load
@@ -168,6 +169,34 @@ def test_t08_what_a_passage_cost_is_what_the_server_was_asked_about_it(
     assert rows == {f"p{title.split()[1]}": tokens for title, tokens in asked.items()}
 
 
+def test_t08_the_same_text_under_many_keys_is_paid_once(opened: Open, server: ScriptedOpenAI) -> None:
+    server.on("extract", lambda request: Reply(content=extraction(request), delay_s=0.1))
+    db = opened(concurrency=8)
+    same = [Passage(key=f"k{number}", text="The Fram was built in Larvik.") for number in range(16)]
+    expected = db.estimate("wiki", same).calls
+    assert db.corpus("wiki", create=True).ingest(same).added == 16
+    total = db.cost().total
+    assert (len(server.requests), expected, total.calls, total.cached) == (1, 1, 16, 15)
+
+
+def test_t08_the_same_question_in_a_batch_is_paid_once(opened: Open, server: ScriptedOpenAI) -> None:
+    corpus = opened().corpus("wiki", create=True)
+    corpus.ingest(passages(range(5)))
+    server.on("select", Reply(content={"selected": ["A0"]}, delay_s=0.1))
+    corpus.search_many(["Who built Fram?"] * 8)
+    assert [len(server.requests_for(verb)) for verb in ("select", "reformulate")] == [1, 1]
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_t08_a_spent_budget_keeps_every_passage_that_was_paid(
+    opened: Open, server: ScriptedOpenAI, concurrency: int
+) -> None:
+    db = opened(concurrency=concurrency, budget="6k", cache=False)
+    summary = db.corpus("wiki", create=True).ingest(passages(range(1, 60)))
+    assert summary.stopped
+    assert summary.added == len(server.requests) > 1
+
+
 def test_t08_what_a_logged_question_cost(opened: Open, server: ScriptedOpenAI) -> None:
     db = opened()
     corpus = db.corpus("wiki", create=True)
@@ -286,6 +315,17 @@ def test_t08_an_estimate_counts_repairs_and_failures(opened: Open, server: Scrip
     assert_close(expected, took_of(db, server, lambda: corpus.ingest([*SAMPLE[:25], *REST])))
 
 
+def test_t08_an_estimate_does_not_go_by_a_run_that_failed(opened: Open, server: ScriptedOpenAI) -> None:
+    server.on("extract", Reply(content='{"propositions": [{"text": "Number', finish_reason="length"))
+    db = opened()
+    corpus = db.corpus("wiki", create=True)
+    corpus.ingest(SAMPLE)
+    server.on("extract", in_bytes)
+    expected = db.estimate("wiki", REST)
+    assert expected.basis.startswith("assumptions")
+    assert_close(expected, took_of(db, server, lambda: corpus.ingest(REST)))
+
+
 def test_t08_an_estimate_counts_every_piece_of_a_long_passage(opened: Open, server: ScriptedOpenAI) -> None:
     long = [Passage(key="long", title="Long", text=" ".join(p.text for p in REST))]
     db = opened()
@@ -331,8 +371,8 @@ def test_t08_without_a_ledger_the_estimate_says_what_it_assumes_and_holds_where_
     db = opened()
     expected = db.estimate("wiki", REST)
     assert expected.basis == (
-        "assumptions (4 bytes a token, an answer 2 times as long as its passage), for the ledger has no "
-        f"extraction with {PROMPT}: ingest a sample first"
+        "assumptions (4 bytes a token, an answer 2 times as long as its passage), for the ledger has few "
+        f"usable extractions, or none, with {PROMPT}: ingest a sample first"
     )
     assert_close(expected, took_of(db, server, lambda: db.corpus("wiki", create=True).ingest(REST)))
 
@@ -468,11 +508,22 @@ def test_cost_is_drawn_with_its_sum(command: Callable[..., Result], server: Scri
     assert re.search(rf"all .* 10 .* {server.tokens_in:,} .* {server.tokens_out:,} ", text)
 
 
+@pytest.mark.parametrize("by", By)
+def test_every_breakdown_adds_up_to_the_same(command: Callable[..., Result], by: By) -> None:
+    command(*INGEST)
+    command("ingest", "given.jsonl", "--corpus", "again")
+    command("ingest", "given.jsonl", "--corpus", "other", "--set", "language.model=house")
+    total = json.loads(command("cost", "--by", by, "--json").stdout)["total"]
+    assert total == json.loads(command("cost", "--json").stdout)["total"]
+
+
 def test_cost_that_is_unknown_is_said_to_be(command: Callable[..., Result]) -> None:
     command(*INGEST, "--set", "language.model=house")
     text = command("cost", "--by", "model").stdout
-    assert re.search(r"house .* \? ", text)
-    assert "the price of 10 calls is not known" in text
+    assert re.search(r"house .* \?$", text, re.MULTILINE)
+    assert "what 10 calls cost is not known (`?`) and stays so" in text
+    totals = [json.loads(command("cost", "--by", by, "--json").stdout)["total"] for by in By]
+    assert [total["cost"] for total in totals] == [None] * len(totals)
 
 
 def test_cost_since_a_day(command: Callable[..., Result]) -> None:

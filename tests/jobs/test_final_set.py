@@ -167,6 +167,7 @@ def test_one_passage_is_no_choice(shared_store: Store) -> None:
     ingest(shared_store, name, [Passage(key="a", text="Ada ran.")], language=asked)
     ranking = search(shared_store, name, "Ada ran", language=asked, set_weight=0.5)
     assert (asked.judged_from, keys(ranking), ranking.degraded) == ([], ["a"], ())
+    assert (ranking.judged, ranking.notes, decisions(ranking)) == ((), (), [("a", None, None)])
 
 
 def test_an_empty_ranking_asks_no_judge(shared_store: Store, name: str) -> None:
@@ -201,9 +202,13 @@ def test_a_batch_is_judged_as_its_questions_one_by_one(shared_store: Store, name
     assert [ranking.judged for ranking in together] == [("p2", "p1"), (), ("p3",), ("p2", "p1")]
 
 
-def test_a_judged_search_replays_to_the_same_ranking(shared_store: Store, name: str, ask: Any) -> None:
-    # The judge's second passage is cut off, so the log does not hold it.
-    ranking = ask(language(2, 3, 1), set_weight=0.25, k=3, log=True)
+@pytest.mark.parametrize("k", [1, 3, 7])
+@pytest.mark.parametrize("listed", [(2, 3, 1), (3,)], ids=str)
+def test_a_judged_search_replays_to_the_same_ranking(
+    shared_store: Store, name: str, ask: Any, listed: tuple[int, ...], k: int
+) -> None:
+    # Where the ranking is short, what the judge listed lies beyond it.
+    ranking = ask(language(*listed), set_weight=0.25, k=k, log=True)
     again = replay(shared_store, name, ranking.log_id)
     assert again.same
     assert again.passages == ranking.passages

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,22 @@ from typing import Any
 import pytest
 
 from evireform import connect, ingestion
-from evireform.errors import CorpusNotFound, UsageError, VectorSpaceMismatch
+from evireform.errors import CorpusNotFound, DatabaseError, UsageError, VectorSpaceMismatch
 from evireform.formats.extractions import read_extractions
 from evireform.formats.passages import read_passages
-from evireform.records import ExtractedProposition, Extraction, IngestionSummary, Passage, Rejected
-from evireform.store.connection import Store
+from evireform.records import (
+    CorpusRow,
+    ExtractedProposition,
+    Extraction,
+    IngestionSummary,
+    Passage,
+    Rejected,
+    SpaceRow,
+)
+from evireform.store import writing
+from evireform.store.connection import Store, Transaction
 from evireform.store.corpora import active_space, delete_corpus, get_corpus
+from evireform.store.writing import PreparedPassage, Written
 from tests.doubles.hash_encoder import HashEncoder
 from tests.doubles.scripted_language import ScriptedLanguage
 from tests.jobs.indexes import contents, differences, ingest, keys, search
@@ -383,6 +393,48 @@ def test_a_passage_that_the_database_refuses_does_not_harm_its_neighbours(
     assert reasons(summary)["b"].startswith("the database refused it: ")
 
 
+def test_a_passage_that_takes_the_database_too_long_does_not_harm_its_neighbours(
+    shared_store: Store, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = writing.write_passages
+
+    def slow(
+        tx: Transaction, corpus: CorpusRow, space: SpaceRow, batch: Sequence[PreparedPassage]
+    ) -> Written:
+        if any(prepared.passage.key == "b" for prepared in batch):
+            raise DatabaseError("`insert_mentions` was canceled", sqlstate="57014")
+        return write(tx, corpus, space, batch)
+
+    monkeypatch.setattr(writing, "write_passages", slow)
+    summary = ingest(shared_store, name, [ADA, BOB, CARL])
+    assert passage_keys(shared_store, name) == ["a", "c"]
+    assert reasons(summary) == {"b": "the database refused it: `insert_mentions` was canceled"}
+
+
+def test_t07_what_a_model_that_ran_wild_gives_too_much_of_is_cut_and_said(
+    shared_store: Store, name: str
+) -> None:
+    forms = [f"E{number}" for number in range(203)]
+    wild = ScriptedLanguage(
+        extract={"a": [("first", forms), ("first", forms), *((f"x{i:04}", ()) for i in range(2_004))]}
+    )
+    summary = ingest(shared_store, name, [ADA, BOB], language=wild)
+    written = [row for row in contents(shared_store, name, "proposition") if row[0] == "a"]
+    assert (len(written), max(row[2] for row in written)) == (2_000, "x1998")
+    assert len([row for row in contents(shared_store, name, "incidence") if row[0] == "a"]) == 200
+    assert summary.notes == (
+        "5 propositions were left out: more than 2,000 in one passage are not taken",
+        "6 entity names were left out: more than 200 in one proposition are not taken",
+    )
+
+
+def test_t11_a_long_text_has_as_many_propositions_as_it_can_hold(shared_store: Store, name: str) -> None:
+    long = Passage(key="long", text="Ada ran to Bob's. " * 3_000)
+    whole = ScriptedLanguage(extract={"long": [(f"x{i}", ()) for i in range(2_500)]})
+    summary = ingest(shared_store, name, [long], language=whole)
+    assert (summary.propositions, summary.notes) == (2_500, ())
+
+
 # Ready-made extractions.
 
 
@@ -456,9 +508,10 @@ def test_the_same_extractor_is_not_noted(shared_store: Store, name: str) -> None
     assert ingest(shared_store, name, [BOB]).notes == ()
 
 
-def test_another_extractor_that_extracts_nothing_is_not_noted(shared_store: Store, name: str) -> None:
+def test_what_another_extractor_passes_over_is_noted(shared_store: Store, name: str) -> None:
     ingest(shared_store, name, [ADA], language=ScriptedLanguage(name="first/1"))
-    assert ingest(shared_store, name, [ADA], language=ScriptedLanguage(name="second/1")).notes == ()
+    (note,) = ingest(shared_store, name, [ADA], language=ScriptedLanguage(name="second/1")).notes
+    assert note.startswith("the unchanged passages stay as first/1 extracted them")
 
 
 GERMAN = Passage(

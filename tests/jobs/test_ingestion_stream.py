@@ -6,19 +6,21 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from itertools import count
 from typing import Any
 
 import pytest
 
 from evireform import ingestion
-from evireform.errors import BudgetSpent
 from evireform.ingestion import Interrupted, job
 from evireform.ingestion.portions import CHARACTERS
-from evireform.language.openai import OpenAILanguage
-from evireform.records import Extraction, IngestionSummary, Passage, Rejected
+from evireform.language.openai import OpenAILanguage, chat
+from evireform.records import Extraction, IngestionSummary, ModelCall, Passage, Rejected
 from evireform.settings import LanguageSettings
+from evireform.store import writing
 from evireform.store.connection import Store
+from evireform.store.writing import Written
 from tests.doubles.hash_encoder import HashEncoder
 from tests.doubles.scripted_language import ScriptedLanguage, split_sentences
 from tests.doubles.scripted_openai import Reply, Request, ScriptedOpenAI
@@ -157,7 +159,7 @@ def spending(calls: int, *, at_once: int) -> ScriptedLanguage:
     def extract(passage: Passage) -> Extraction:
         with lock:
             if next(left, None) is None:
-                raise BudgetSpent("12 of 12 tokens are spent")
+                return Extraction(error="12 of 12 tokens are spent", in_vain=True)
         return sentences(passage)
 
     return language(extract, at_once=at_once)
@@ -207,6 +209,75 @@ def test_running_it_again_goes_on_where_the_budget_was_spent(
     assert len(backend.extracted) == 40 - first.added
 
 
+# A server that takes no call
+
+
+@pytest.mark.parametrize("fault", ["gone", "refuses"])
+def test_a_server_that_takes_no_call_stops_it_and_no_passage_has_failed(
+    shared_store: Store, name: str, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "for tests")
+    monkeypatch.setattr(chat, "_BACK_OFF", lambda _: 0.05)
+    with ScriptedOpenAI() as server:
+        server.on("extract", Reply(status=401, content="wrong key"))
+        base_url = server.base_url if fault == "refuses" else "http://127.0.0.1:9/v1"
+        settings = LanguageSettings(backend="openai", model="m", base_url=base_url)
+        summary = ingest(shared_store, name, PASSAGES, language=OpenAILanguage(settings))
+    assert summary.stopped.startswith(base_url)
+    assert (summary.added, summary.failed, summary.not_done) == (0, (), 40)
+
+
+# What it took
+
+
+def called(**known: Any) -> ModelCall:
+    return ModelCall(purpose="extract", model="m", prompt_version="1", prompt_hash="", **known)
+
+
+PAID = called(tokens_in=10, tokens_out=2, cost=Decimal("0.5"))
+CACHED = called(tokens_in=0, tokens_out=0, cost=Decimal(0), cached=True)
+
+
+@pytest.mark.parametrize(
+    ("calls", "took"),
+    [
+        ([PAID, CACHED], (80, 40, 400, 80, Decimal(20))),
+        ([PAID, called(error="APITimeoutError")], (80, 0, 400, 80, Decimal(20))),
+        ([PAID, called(tokens_in=1, tokens_out=1)], (80, 0, 440, 120, None)),
+        ([PAID, called()], (80, 0, None, None, None)),
+        ([], (0, 0, 0, 0, Decimal(0))),
+    ],
+    ids=["from the ledger", "not answered", "without a price", "not counted", "none"],
+)
+def test_the_summary_says_what_model_calls_took(
+    shared_store: Store, name: str, calls: list[ModelCall], took: tuple[Any, ...]
+) -> None:
+    backend = language(lambda _: Extraction(calls=tuple(calls)))
+    summary = ingest(shared_store, name, PASSAGES, language=backend)
+    counts = (summary.model_calls, summary.cached, summary.tokens_in, summary.tokens_out, summary.cost)
+    assert counts == took
+
+
+# From one backend to another
+
+
+def test_unchanged_passages_that_another_backend_would_read_are_told(shared_store: Store, name: str) -> None:
+    ingest(shared_store, name, PASSAGES, language=ScriptedLanguage(name="old/1"))
+    summary = ingest(shared_store, name, PASSAGES, language=ScriptedLanguage(name="new/1"))
+    (said,) = summary.notes
+    assert said == (
+        "the unchanged passages stay as old/1 extracted them: to have them extracted by new/1, "
+        "ingest them into a new corpus"
+    )
+
+
+def test_a_corpus_of_two_backends_names_both(shared_store: Store, name: str) -> None:
+    for backend, given in (("old/1", PASSAGES[:2]), ("new/1", PASSAGES[2:4]), ("old/1", PASSAGES[4:6])):
+        ingest(shared_store, name, given, language=ScriptedLanguage(name=backend))
+    query = "SELECT extractor FROM corpus WHERE name = %(name)s"
+    assert rows(shared_store, query, name=name) == [("old/1 + new/1",)]
+
+
 # Ctrl-C
 
 
@@ -239,6 +310,56 @@ def test_after_ctrl_c_no_further_extraction_is_begun(shared_store: Store, name: 
     released.set()
     time.sleep(0.1)
     assert len(backend.extracted) == begun <= 4
+
+
+def test_what_is_paid_for_is_written_one_by_one_also_with_one_call_at_once(
+    shared_store: Store, name: str
+) -> None:
+    def extract(passage: Passage) -> Extraction:
+        if passage.key == "p07":
+            raise KeyboardInterrupt
+        return sentences(passage)
+
+    backend = ScriptedLanguage(extract=extract, one_by_one=True)
+    with pytest.raises(Interrupted):
+        ingest(shared_store, name, PASSAGES, language=backend)
+    assert passage_keys(shared_store, name) == [f"p0{number}" for number in range(7)]
+
+
+@pytest.mark.parametrize("at_once", [1, 4])
+def test_what_is_paid_for_is_written_before_an_error_of_the_passages_is_raised(
+    shared_store: Store, name: str, at_once: int
+) -> None:
+    def broken() -> Iterator[Passage]:
+        yield from PASSAGES
+        raise RuntimeError("the file ends here")
+
+    backend = ScriptedLanguage(extract=sentences, one_by_one=True, concurrency=at_once)
+    with pytest.raises(RuntimeError, match="the file ends here"):
+        ingest(shared_store, name, broken(), language=backend)
+    assert passage_keys(shared_store, name) == sorted(backend.extracted)
+
+
+@pytest.mark.parametrize("at_once", [1, 4])
+def test_ctrl_c_in_the_middle_of_writing_loses_nothing_that_was_finished(
+    shared_store: Store, name: str, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = writing.write_passages
+    interrupts = [KeyboardInterrupt()]
+
+    def interrupted(*args: Any) -> Written:
+        if interrupts:
+            time.sleep(0.2)  # meanwhile all that may be extracted is
+            raise interrupts.pop()
+        return write(*args)
+
+    monkeypatch.setattr(writing, "write_passages", interrupted)
+    monkeypatch.setattr(ingestion, "BATCH", 4)
+    backend = ScriptedLanguage(extract=sentences, one_by_one=True, concurrency=at_once)
+    with pytest.raises(Interrupted) as caught:
+        ingest(shared_store, name, PASSAGES, language=backend)
+    assert passage_keys(shared_store, name) == sorted(backend.extracted)
+    assert caught.value.summary.added == len(backend.extracted) < len(PASSAGES)
 
 
 # Failures, and trying them again

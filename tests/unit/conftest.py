@@ -30,9 +30,7 @@ def backend(
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
 
     def build(*, ledger: Ledger | None = None, **settings: Any) -> OpenAILanguage:
-        model = settings.pop("model", request.node.name)
-        return OpenAILanguage(
-            LanguageSettings(backend="openai", model=model, base_url=server.base_url, **settings), ledger
-        )
+        given = {"model": request.node.name, "base_url": server.base_url, **settings}
+        return OpenAILanguage(LanguageSettings(backend="openai", **given), ledger)
 
     return build

@@ -46,6 +46,21 @@ def test_calls_are_permitted_up_to_the_budget() -> None:
         meter.reserve(1)
 
 
+def reserved_elsewhere(meter: Meter, tokens: int) -> threading.Event:
+    """Reserve in another thread, which settles for a sixth of it once the event is set."""
+    reserved, landed = threading.Event(), threading.Event()
+
+    def call() -> None:
+        meter.reserve(tokens)
+        reserved.set()
+        landed.wait(timeout=10)
+        meter.settle(tokens=tokens // 6, money=None)
+
+    threading.Thread(target=call).start()
+    assert reserved.wait(timeout=10)
+    return landed
+
+
 def test_a_refusal_says_what_is_spent_and_what_was_asked() -> None:
     meter = Meter(TOKENS)
     meter.reserve(700)
@@ -53,7 +68,7 @@ def test_a_refusal_says_what_is_spent_and_what_was_asked() -> None:
     with pytest.raises(
         BudgetSpent,
         match="the budget of 1,000 tokens has no room for the next model call: 650 tokens are spent, "
-        "0 tokens in flight, and it may take 400 tokens; what was done is kept: raise the budget",
+        "and it may take 400 tokens; what was done is kept: raise the budget",
     ):
         meter.reserve(400)
 
@@ -86,13 +101,35 @@ def test_a_thread_that_asks_again_gives_up_what_it_had_reserved() -> None:
         meter.reserve(900)
 
 
-def test_calls_in_flight_in_other_threads_count() -> None:
+def test_a_call_waits_for_those_in_flight_that_take_its_room() -> None:
+    meter = Meter(TOKENS)
+    landed = reserved_elsewhere(meter, 600)
+    threading.Timer(0.1, landed.set).start()
+    meter.reserve(900)
+    assert landed.is_set()
+    meter.settle(tokens=900, money=None)
+    with pytest.raises(BudgetSpent, match="1,000 tokens are spent"):
+        meter.reserve(1)
+
+
+def test_what_a_thread_reserved_that_ended_without_settling_is_spent() -> None:
     meter = Meter(TOKENS)
     other = threading.Thread(target=meter.reserve, args=(600,))
     other.start()
     other.join()
-    with pytest.raises(BudgetSpent, match="600 tokens in flight"):
+    with pytest.raises(BudgetSpent, match="600 tokens are spent"):
         meter.reserve(500)
+
+
+def test_a_call_that_what_is_spent_leaves_no_room_for_waits_for_nobody() -> None:
+    meter = Meter(TOKENS)
+    meter.reserve(500)
+    meter.settle(tokens=500, money=None)
+    landed = reserved_elsewhere(meter, 300)
+    with pytest.raises(BudgetSpent, match="500 tokens are spent, and it may take 501 tokens"):
+        meter.reserve(501)
+    assert not landed.is_set()
+    landed.set()
 
 
 def test_money_is_reserved_at_the_dearest_rate_and_settled_as_it_cost() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -272,6 +273,26 @@ def test_a_long_list_of_faults_is_cut_and_says_so() -> None:
     assert "and 5 more (all with --json)" in text
 
 
+@pytest.mark.parametrize(("cost", "shown"), [(Decimal("0.25"), "0.250000"), (None, "?")])
+def test_what_an_ingestion_took_is_one_line(cost: Decimal | None, shown: str) -> None:
+    summary = IngestionSummary(model_calls=12, cached=3, tokens_in=1234, tokens_out=None, cost=cost)
+    said = f"12 model calls, 3 of them answered from the ledger: 1,234 tokens in, ? out, cost {shown}"
+    assert said in drawn(render.ingestion(summary, "wiki"))
+
+
+def test_an_ingestion_without_a_model_call_says_nothing_of_any() -> None:
+    assert "model call" not in drawn(render.ingestion(IngestionSummary(added=1), "wiki"))
+
+
+def test_failed_passages_are_shown_as_part_of_those_that_were_added() -> None:
+    summary = IngestionSummary(added=60, failed=(Rejected(reason="bad"),) * 56)
+    text = drawn(render.ingestion(summary, "wiki"))
+    head, row = (next(line for line in text.splitlines() if word in line) for word in ("added", "60"))
+    names, values = ([cell.strip() for cell in re.split("[┃│]", line)[1:-1]] for line in (head, row))
+    cells = dict(zip(names, values, strict=True))
+    assert (cells["added"], cells["of them failed"], cells["new propositions"]) == ("60", "56", "0")
+
+
 def test_failed_passages_and_notes_are_shown() -> None:
     summary = IngestionSummary(
         failed=(Rejected(reason="the model refused", passage_key="p2"),),
@@ -340,15 +361,13 @@ def test_an_evaluation_says_what_was_left_out() -> None:
     text = drawn(
         render.evaluation(
             an_evaluation(
-                degraded={"full": 3},
-                unjudged=2,
-                ingestion=IngestionSummary(rejected=(Rejected(reason="bad"),)),
+                unjudged=2, shortfalls=("1 of 9 passages are not in the corpus", "full: 3 of 8 questions")
             )
         )
     )
+    assert "degraded: 1 of 9 passages are not in the corpus" in text
     assert "degraded: full: 3 of 8 questions" in text
     assert "2 questions have no gold passages" in text
-    assert "degraded: 1 passage not in the corpus" in text
 
 
 def test_each_check_says_how_to_mend_it() -> None:

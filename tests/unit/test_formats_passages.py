@@ -451,6 +451,12 @@ def test_standard_input_is_jsonl_and_stays_open() -> None:
     assert not stream.closed
 
 
+def test_whatever_is_wrong_in_standard_input_has_the_same_place() -> None:
+    stream = io.BufferedReader(io.BytesIO(BEFORE + b"\nnonsense\n" + BEFORE + b"\n"))
+    rejected = [row for row in read_passages(["-"], standard_input=stream) if isinstance(row, Rejected)]
+    assert [(row.path, row.line_number) for row in rejected] == [("standard input", 2), ("standard input", 3)]
+
+
 def test_sources_follow_each_other_in_the_order_given(tmp_path: Path) -> None:
     (tmp_path / "z.txt").write_text("one")
     (tmp_path / "c.csv").write_text("id,text\na,two\n")

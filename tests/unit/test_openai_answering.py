@@ -110,7 +110,17 @@ def test_what_the_window_has_no_room_for_is_left_out_whole_and_said(
     reading = backend(window_tokens=4_000).read(QUESTION, [PASSAGES[1], long, PASSAGES[0]])
     assert [passage["id"] for passage in user_data(server.requests[0])["passages"]] == ["A0"]
     assert reading.cited == (0,)
+    assert reading.left_out == 2
     assert "2 of 3 passages were left out, the window is full" in reading.degraded
+
+
+def test_where_the_window_has_room_for_no_passage_the_model_is_not_asked(
+    server: ScriptedOpenAI, backend: Backend
+) -> None:
+    long = ObservedPassage(passage_key="long", title="", text="word " * 10_000)
+    reading = backend(window_tokens=4_000).read(QUESTION, [long, PASSAGES[0]])
+    assert (server.requests, reading.text, reading.left_out, reading.calls) == ([], "", 2, ())
+    assert reading.degraded == "2 of 2 passages were left out, the window is full"
 
 
 def test_without_passages_the_model_is_asked_what_it_knows(server: ScriptedOpenAI, backend: Backend) -> None:

@@ -215,6 +215,99 @@ def test_a_question_that_differs_is_asked(server: ScriptedOpenAI, backend: Backe
     assert len(server.requests) == 2
 
 
+def test_another_server_is_asked_for_itself(server: ScriptedOpenAI, backend: Backend) -> None:
+    ledger = MemoryLedger()
+    server.on("select", A1)
+    with ScriptedOpenAI() as other:
+        other.on("select", {"selected": ["A2"]})
+        for url in (server.base_url, other.base_url):
+            language = backend(ledger=ledger, base_url=url).in_corpus(CORPUS)
+            assert language.select("Who?", THREE, limit=2).positions == (
+                (1,) if url != other.base_url else (2,)
+            )
+        assert (len(server.requests), len(other.requests)) == (1, 1)
+
+
+def test_who_asks_a_server_does_not_change_the_key(server: ScriptedOpenAI, backend: Backend) -> None:
+    ledger = MemoryLedger()
+    server.on("select", A1)
+    for user in ("", "ada:secret@", "bob:other@"):
+        url = server.base_url.replace("://", f"://{user}")
+        backend(ledger=ledger, base_url=url).in_corpus(CORPUS).select("Who?", THREE, limit=2)
+    assert len(server.requests) == 1
+
+
+def at_the_same_time(number: int, call: Callable[[], object]) -> None:
+    threads = [threading.Thread(target=call) for _ in range(number)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=10)
+    assert not any(thread.is_alive() for thread in threads)
+
+
+def test_t08_the_same_question_of_many_threads_is_paid_once(server: ScriptedOpenAI, backend: Backend) -> None:
+    ledger = MemoryLedger()
+    language = backend(ledger=ledger, concurrency=8).in_corpus(CORPUS)
+    server.on("select", Reply(content=A1, delay_s=0.2))
+    found: list[tuple[int, ...]] = []
+    at_the_same_time(8, lambda: found.append(language.select("Who?", THREE, limit=2).positions))
+    assert (len(server.requests), found) == (1, [(1,)] * 8)
+    assert sorted(call.cached for call in ledger.calls) == [False] + [True] * 7
+
+
+def test_a_question_that_failed_is_asked_by_the_next_who_waited(
+    server: ScriptedOpenAI, backend: Backend
+) -> None:
+    language = backend(ledger=MemoryLedger(), concurrency=8, attempts=1).in_corpus(CORPUS)
+    server.on("select", Reply(status=403, content="no", delay_s=0.2), A1)
+    found: list[tuple[int, ...]] = []
+    at_the_same_time(3, lambda: found.append(language.select("Who?", THREE, limit=2).positions))
+    assert sorted(found) == [(), (1,), (1,)]
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("other", ["Where?", "Who?"])
+def test_other_questions_and_those_that_are_not_looked_up_do_not_wait(
+    server: ScriptedOpenAI, backend: Backend, other: str
+) -> None:
+    ledger = MemoryLedger()
+    ledger.caches = other == "Where?"
+    language = backend(ledger=ledger, concurrency=2).in_corpus(CORPUS)
+    both = threading.Barrier(2, timeout=10)
+
+    def answer(_: Request) -> Any:
+        both.wait()
+        return A1
+
+    server.on("select", answer)
+    questions = iter(("Who?", other))
+    at_the_same_time(2, lambda: language.select(next(questions), THREE, limit=2))
+    assert len(server.requests) == 2
+
+
+def test_who_asks_again_while_an_answer_arrives_does_not_wait_for_itself(
+    server: ScriptedOpenAI, backend: Backend
+) -> None:
+    language = backend(ledger=MemoryLedger(), concurrency=2).in_corpus(CORPUS)
+    server.on("read", {"answer": "Larvik", "passages": []})
+    inner: list[str] = []
+
+    def ask_again(text: str) -> None:
+        if text and not inner:
+            inner.append(
+                language.read("Where?", [ObservedPassage(passage_key="a", title="", text="Archer.")]).text
+            )
+
+    at_the_same_time(
+        1,
+        lambda: language.read(
+            "Where?", [ObservedPassage(passage_key="a", title="", text="Archer.")], on_text=ask_again
+        ),
+    )
+    assert inner == ["Larvik"]
+
+
 def test_a_format_that_a_server_taught_us_does_not_change_the_key(
     server: ScriptedOpenAI, backend: Backend
 ) -> None:
@@ -408,3 +501,17 @@ def test_what_a_server_turned_away_counts_no_tokens(server: ScriptedOpenAI, back
     backend(tokens_per_minute=1_000).select("Who?", THREE, limit=2)
     assert time.monotonic() - started < 30.0
     assert len(server.requests) == 3
+
+
+def test_a_call_that_its_caller_breaks_off_is_recorded_as_given_up(
+    server: ScriptedOpenAI, backend: Backend
+) -> None:
+    def press(_: str) -> None:
+        raise KeyboardInterrupt
+
+    ledger = MemoryLedger()
+    server.on("direct", {"answer": "Oslo", "passages": []})
+    with pytest.raises(KeyboardInterrupt):
+        backend(ledger=ledger).in_corpus(CORPUS).read("Where?", (), on_text=press)
+    (call,) = ledger.calls
+    assert (call.error, call.tokens_in, call.attempts) == ("given up: KeyboardInterrupt", None, 1)

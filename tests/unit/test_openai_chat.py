@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 
 from evireform.errors import UsageError
-from evireform.language.openai import OpenAILanguage
+from evireform.language.openai import OpenAILanguage, chat
 from evireform.language.openai.answers import SelectionAnswer, selection_schema
+from evireform.language.openai.breaker import Breaker, HeldBack
 from evireform.language.openai.chat import SHOWN_CHARACTERS
 from evireform.language.prompts import load
-from evireform.records import Candidate, ModelCall, ObservedPassage, Passage
+from evireform.records import Candidate, ModelCall, ObservedPassage, Passage, Selection
 from evireform.settings import LanguageSettings
 from tests.doubles.scripted_openai import Reply, Request, ScriptedOpenAI
 
@@ -199,12 +200,82 @@ def test_a_timeout_is_reported(server: ScriptedOpenAI, backend: Backend) -> None
     assert "APITimeoutError" in selection.degraded
 
 
-def test_a_server_that_is_gone_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def unreachable(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> OpenAILanguage:
     monkeypatch.setenv("OPENAI_API_KEY", "for tests")
-    language = OpenAILanguage(
-        LanguageSettings(backend="openai", model="m", base_url="http://127.0.0.1:9/v1", attempts=1)
-    )
-    assert "APIConnectionError" in language.select("Who?", CANDIDATES, limit=12).degraded
+    base_url = "http://ada:secret@127.0.0.1:9/v1?key=secret"
+    return OpenAILanguage(LanguageSettings(backend="openai", model="m", base_url=base_url, **settings))
+
+
+def ask(language: OpenAILanguage) -> Selection:
+    return language.select("Who?", CANDIDATES, limit=12)
+
+
+GONE = "http://127.0.0.1:9/v1 does not answer (language.base_url)"
+
+
+def test_a_server_that_is_gone_is_named_with_its_setting_and_without_secrets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert ask(unreachable(monkeypatch, attempts=1)).degraded == GONE
+
+
+def test_once_a_server_is_gone_further_calls_are_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    language = unreachable(monkeypatch, attempts=1)
+    calls = [ask(language).calls[0] for _ in range(6)]
+    assert [(call.attempts, call.tokens_in) for call in calls] == [(1, None)] * 4 + [(0, 0)] * 2
+    assert {call.error for call in calls} == {GONE}
+
+
+def test_one_call_with_all_its_attempts_shows_that_a_server_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat, "_BACK_OFF", lambda _: 0.0)
+    language = unreachable(monkeypatch, attempts=4)
+    assert [ask(language).calls[0].attempts for _ in range(2)] == [4, 0]
+
+
+@pytest.mark.parametrize(
+    ("status", "settings"),
+    [(401, "OPENAI_API_KEY, language.base_url"), (404, "language.base_url, language.model")],
+)
+def test_a_server_that_never_answered_and_refuses_key_or_address_is_asked_once(
+    server: ScriptedOpenAI, backend: Backend, status: int, settings: str
+) -> None:
+    server.on("select", Reply(status=status, content="no, for tests"))
+    language = backend()
+    reasons = {ask(language).degraded for _ in range(3)}
+    assert len(server.requests) == 1
+    (reason,) = reasons
+    assert reason.startswith(server.base_url)
+    assert f"({settings}): HTTP {status}, no, …" in reason
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_a_server_that_has_answered_is_given_up_after_four_refusals_in_a_row(
+    server: ScriptedOpenAI, backend: Backend, status: int
+) -> None:
+    no = Reply(status=status, content="no")
+    server.on("select", A1, no, no, no, A1, no)
+    language = backend()
+    for _ in range(12):
+        ask(language)
+    assert len(server.requests) == 1 + 3 + 1 + 4
+
+
+@pytest.mark.parametrize("status", [400, 500])
+def test_other_failures_hold_no_call_back(server: ScriptedOpenAI, backend: Backend, status: int) -> None:
+    server.refused_formats = {"json_schema", "json_object"}
+    server.on("select", Reply(status=status, content="no"))
+    language = backend(attempts=1)
+    assert [ask(language).calls[0].attempts > 0 for _ in range(8)] == [True] * 8
+
+
+def test_a_server_that_was_given_up_is_asked_again_after_a_rest() -> None:
+    breaker = Breaker(rest_s=0.05)
+    breaker.missed(refused=True)
+    assert breaker.gave_up("gone", certain=True)
+    with pytest.raises(HeldBack, match="gone"):
+        breaker.check()
+    time.sleep(0.06)
+    breaker.check()
 
 
 @pytest.mark.parametrize(

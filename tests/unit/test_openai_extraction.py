@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from evireform.language.openai import OpenAILanguage
+from evireform.language.openai import OpenAILanguage, extraction
 from evireform.language.openai.extraction import LEAST_TOKENS, PIECE_TOKENS, pieces
 from evireform.language.prompts import load
 from evireform.language.tokens import estimated
 from evireform.records import Extraction, Passage
+from evireform.support import Source, source
 from tests.doubles.scripted_openai import Reply, Request, ScriptedOpenAI
 
 Backend = Callable[..., OpenAILanguage]
@@ -53,6 +54,22 @@ def test_a_long_passage_is_asked_about_in_pieces_within_the_window(
     assert [p.text for p in extraction.propositions if p.text != "Oslo is named."] == re.findall(
         r"Sentence[^.]+\.", LONG
     )
+
+
+def test_what_a_long_passage_supports_is_looked_up_once(
+    server: ScriptedOpenAI, backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at: list[tuple[str, ...]] = []
+
+    def counted(*texts: str) -> Source:
+        looked_at.append(texts)
+        return source(*texts)
+
+    monkeypatch.setattr(extraction, "source", counted)
+    server.on("extract", sentences)
+    extract(backend(window_tokens=1_000), LONG)
+    assert len(server.requests) > 5
+    assert looked_at == [("", LONG)]
 
 
 def test_pieces_end_where_sentences_do(server: ScriptedOpenAI, backend: Backend) -> None:

@@ -11,7 +11,7 @@ from contextlib import closing
 
 import pytest
 
-from evireform.parallel import completed, in_groups
+from evireform.parallel import completed, in_groups, leaving
 
 
 def wait_for(event: threading.Event) -> None:
@@ -100,6 +100,68 @@ def test_the_first_exception_ends_it() -> None:
     assert len(called) < 100
 
 
+@pytest.mark.parametrize("raised", ["by a call", "by the items", "by the user"])
+def test_an_exception_waits_for_the_calls_in_flight(raised: str) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def call(item: str) -> None:
+        if item == "slow":
+            begun.set()
+            time.sleep(0.2)
+            ended.set()
+        else:
+            wait_for(begun)
+            if raised == "by a call":
+                raise KeyError(item)
+
+    def items() -> Iterator[str]:
+        yield from ("slow", "quick")
+        if raised == "by the items":
+            wait_for(begun)
+            raise KeyError("items")
+
+    def take() -> None:
+        groups = in_groups(call, items(), at_once=2, ahead=1, size=1, patience_s=0.0)
+        with leaving(groups):
+            for _ in groups:
+                if raised == "by the user":
+                    raise KeyError("user")
+
+    with pytest.raises(KeyError):
+        take()
+    assert ended.is_set()
+
+
+@pytest.mark.parametrize(("pressed", "given_up"), [("in the items", 3), ("in the user", 2)])
+def test_ctrl_c_gives_the_calls_in_flight_up_and_says_how_many_in_one_line(
+    pressed: str, given_up: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    together = threading.Barrier(3)
+    released = threading.Event()
+
+    def call(number: int) -> None:
+        together.wait(timeout=10)
+        if number or pressed == "in the items":
+            wait_for(released)
+
+    def items() -> Iterator[int]:
+        yield from range(3)
+        if pressed == "in the items":
+            raise KeyboardInterrupt
+
+    def take() -> None:
+        groups = in_groups(call, items(), at_once=3, ahead=1, size=1, patience_s=0.0)
+        with leaving(groups):
+            for _ in groups:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        take()
+    assert not released.is_set()
+    assert caplog.messages == [f"calls in flight that are given up: {given_up}"]
+    released.set()
+
+
 def test_what_was_finished_comes_before_the_exception() -> None:
     first = threading.Event()
 
@@ -182,3 +244,92 @@ def test_the_process_ends_without_waiting_for_a_call() -> None:
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=30)
     assert finished.returncode != 0
     assert time.monotonic() - started < 10
+
+
+def failing_items(after: int) -> Iterator[int]:
+    yield from range(after)
+    raise RuntimeError("no more")
+
+
+@pytest.mark.parametrize("at_once", [1, 4])
+@pytest.mark.parametrize("size", [1, 3, 64])
+def test_an_error_of_the_items_comes_after_every_result_of_a_call_that_began(at_once: int, size: int) -> None:
+    begun: list[int] = []
+    out: list[int] = []
+
+    def call(item: int) -> int:
+        begun.append(item)
+        time.sleep(0.02)
+        return item
+
+    def take() -> None:
+        groups = in_groups(call, failing_items(10), at_once=at_once, size=size, patience_s=60)
+        with leaving(groups):
+            for group in groups:
+                assert len(group) <= size
+                out.extend(result for _, result in group)
+
+    with pytest.raises(RuntimeError, match="no more"):
+        take()
+    assert sorted(out) == sorted(begun) != []
+
+
+def test_an_error_of_a_call_comes_after_the_results_of_those_in_flight() -> None:
+    together = threading.Barrier(3, timeout=10)
+    out: list[int] = []
+
+    def call(item: int) -> int:
+        together.wait()
+        if item == 0:
+            raise RuntimeError("zero")
+        time.sleep(0.05)
+        return item
+
+    def take() -> None:
+        for item, _ in completed(call, range(3), at_once=3):
+            out.append(item)
+
+    with pytest.raises(RuntimeError, match="zero"):
+        take()
+    assert sorted(out) == [1, 2]
+
+
+def test_ctrl_c_of_the_user_leaves_what_is_finished_to_be_taken() -> None:
+    left: list[int] = []
+    together = threading.Barrier(4, timeout=10)
+
+    def call(item: int) -> int:
+        together.wait()
+        return item
+
+    def take() -> None:
+        groups = in_groups(call, range(4), at_once=4, size=1, patience_s=60)
+        with leaving(groups, left=lambda group: left.extend(item for item, _ in group)):
+            left.extend(item for item, _ in next(groups))
+            time.sleep(0.2)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        take()
+    assert sorted(left) == [0, 1, 2, 3]
+
+
+def test_ctrl_c_while_waiting_hands_out_what_is_finished_first() -> None:
+    released = threading.Event()
+
+    def items() -> Iterator[int]:
+        yield from range(3)
+        time.sleep(0.1)
+        raise KeyboardInterrupt
+
+    def call(item: int) -> int:
+        if item == 2:
+            wait_for(released)
+        return item
+
+    groups = in_groups(call, items(), at_once=3, ahead=3, size=64, patience_s=60)
+    out = [item for item, _ in next(groups)]
+    with pytest.raises(KeyboardInterrupt):
+        next(groups)
+    released.set()
+    assert sorted(out) == [0, 1]

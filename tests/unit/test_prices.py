@@ -106,6 +106,44 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         price_of("a", str(tmp_path / "none.toml"))
 
 
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("a\0b", "null byte"),
+        ("~nobody-of-this-name/prices.toml", "home directory"),
+        ("x" * 5_000, "too long"),
+    ],
+    ids=["NUL", "home", "long"],
+)
+def test_a_path_that_cannot_be_is_refused(path: str, message: str) -> None:
+    with pytest.raises(InputError, match=f"cannot be read: .*{message}"):
+        price_of("a", path)
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [
+        ("9" * 5_000, "a number that is too long"),
+        ("1e99999999999999999999", "a number that is too long"),
+        ("1e400", r"price\.0\.in: .*less than or equal to 1000000000"),
+        ("[" * 5_000 + "]" * 5_000, "nested too deep"),
+        ("1979-05-27", r"price\.0\.in"),
+        ("true", r"price\.0\.in"),
+    ],
+    ids=["5,000 digits", "exponent", "dear", "nested", "date", "truth"],
+)
+def test_what_is_no_price_is_refused(own: Path, number: str, message: str) -> None:
+    own.write_text(f'[[price]]\nmodels = ["a"]\nin = {number}\nout = 1\n', encoding="utf-8")
+    with pytest.raises(InputError, match=message):
+        price_of("a", str(own))
+
+
+def test_a_byte_order_mark_is_no_part_of_a_price_file(own: Path) -> None:
+    price = price_of("house-7b", str(own))
+    own.write_bytes(b"\xef\xbb\xbf" + own.read_bytes())
+    assert price_of("house-7b", str(own)) == price is not None
+
+
 def test_a_file_that_is_not_utf_8_is_named(own: Path) -> None:
     own.write_bytes(b"\xff")
     with pytest.raises(InputError, match=r"prices\.toml is not UTF-8"):

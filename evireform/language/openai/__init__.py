@@ -49,6 +49,7 @@ class OpenAILanguage:
         ModelUnavailable: there is no API key.
     """
 
+    one_by_one = True
     wants_entities = False
 
     def __init__(self, settings: LanguageSettings, ledger: Ledger | None = None) -> None:
@@ -77,11 +78,7 @@ class OpenAILanguage:
         return bound
 
     def extract(self, passages: Sequence[Passage]) -> list[Extraction]:
-        """A call for each passage and more for a long one, one after the other; a passage fails alone.
-
-        Raises:
-            BudgetSpent: the ledger permits no further call.
-        """
+        """A call for each passage and more for a long one, one after the other; a passage fails alone."""
         return [extract(self._asking, passage, on_unsupported=self._on_unsupported) for passage in passages]
 
     def expected_calls(self, passages: Sequence[Passage]) -> list[tuple[ExpectedCall, ...]]:

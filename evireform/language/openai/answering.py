@@ -26,12 +26,16 @@ def read(
 ) -> Reading:
     """A short answer with the positions of the passages that it cites; without passages from knowledge alone.
 
-    A passage that the window has no room for is left out, with all after it. A label that names no passage is
-    dropped. Both are said.
+    A passage that the window has no room for is left out, with all after it; where that is every one, the
+    model is not asked. A label that names no passage is dropped. All of it is said.
     """
     prompt = load("read" if passages else "direct")
     sizes = asking.within([with_title(p.title, p.text, "on") for p in passages], prompt, question)
     shown = passages[: sum(whole for _, whole in sizes)]
+    cut = len(passages) - len(shown)
+    cut_reason = cut and f"{cut} of {len(passages)} passages were left out, the window is full"
+    if passages and not shown:
+        return Reading(left_out=cut, degraded=reasons(cut_reason))
     position_of = {label(position): position for position in range(len(shown))}
     quoted = [
         {"id": name} | ({"title": passage.title} if passage.title else {}) | {"text": passage.text}
@@ -45,15 +49,14 @@ def read(
         answer_tokens=_ANSWER_TOKENS,
         on_text=on_text and (lambda message: on_text(answer_so_far(message))),
     )
-    cut = len(passages) - len(shown)
-    cut_reason = cut and f"{cut} of {len(passages)} passages were left out, the window is full"
     if outcome.answer is None:
-        return Reading(degraded=reasons(outcome.problem, cut_reason), calls=outcome.calls)
+        return Reading(left_out=cut, degraded=reasons(outcome.problem, cut_reason), calls=outcome.calls)
     cited = [name.strip() for name in outcome.answer.passages]
     unknown = sum(name not in position_of for name in cited)
     return Reading(
         text=outcome.answer.answer,
         cited=tuple(position_of[name] for name in cited if name in position_of),
+        left_out=cut,
         degraded=reasons(
             outcome.forgiven, unknown and f"{unknown} of {len(cited)} labels name no passage", cut_reason
         ),

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Generic
 
 from evireform.language import Ledger
 from evireform.language.openai.answers import Answer, BrokeOff, Read, read
 from evireform.language.openai.chat import SHOWN_CHARACTERS, Chat, ChatReply, Message
+from evireform.language.openai.turns import one_at_a_time
 from evireform.language.prompts import Prompt
 from evireform.language.tokens import BYTES_PER_TOKEN, estimated
 from evireform.records import CorpusRow, ExpectedCall, ModelCall
@@ -31,12 +33,14 @@ class Outcome(Generic[Answer]):
 
     ``truncated`` says that the last answer broke off. Its whole leading items may still be the ``answer``,
     with ``forgiven`` saying so; one that must be whole is then missing, and a shorter question may help.
+    ``in_vain`` says that the server takes no call at present.
     """
 
     answer: Answer | None = None
     forgiven: str = ""
     problem: str = ""
     truncated: bool = False
+    in_vain: bool = False
     calls: tuple[ModelCall, ...] = ()
 
 
@@ -71,7 +75,8 @@ class Asking:
     ) -> Outcome[Answer]:
         """Ask; where the answer cannot be used say why and ask again, twice at most.
 
-        An identical question that was answered usably before, by any process, is answered from the ledger.
+        An identical question that was answered usably before, by any process, is answered from the ledger;
+        while another thread of this process asks it, this one waits for the answer.
         Every answer of the server is recorded as a call of its own as soon as it is there.
 
         Args:
@@ -90,7 +95,7 @@ class Asking:
             BudgetSpent: the ledger permits no further call.
         """
         messages = _messages(prompt, data)
-        key = _key(self.chat.model, messages, schema)
+        key = _key(self.chat, messages, schema)
         calls: list[ModelCall] = []
 
         def recorded(call: ModelCall, answer: str | None) -> ModelCall:
@@ -100,39 +105,45 @@ class Asking:
                 return call
             return self.ledger.record(self.corpus, call, key=key, answer=answer)
 
-        if known := self._known(key, shape):
-            found, content = known
-            if on_text is not None:
-                on_text(content[:SHOWN_CHARACTERS])
-            call = recorded(replace(self.chat.call(prompt, messages), cached=True), None)
-            return Outcome(answer=found.answer, forgiven=found.forgiven, calls=(call,))
+        with self._in_turn(key):
+            if known := self._known(key, shape):
+                found, content = known
+                if on_text is not None:
+                    on_text(content[:SHOWN_CHARACTERS])
+                call = recorded(replace(self.chat.call(prompt, messages), cached=True), None)
+                return Outcome(answer=found.answer, forgiven=found.forgiven, calls=(call,))
 
-        asked = messages
-        problem = ""
-        truncated = False
-        for _ in range(1 + REPAIRS):
-            expected = sum(estimated(message["content"]) for message in asked) + answer_tokens
-            if self.ledger is not None and self.corpus is not None:
-                self.ledger.permit(expected)
-            reply = self.chat.ask(prompt, asked, schema, expected_tokens=expected, on_text=on_text)
-            try:
-                found = _usable(reply, shape)
-            except _Unusable as error:
-                problem, truncated = str(error), error.broke_off
-                calls.append(recorded(replace(reply.call, error=problem), None))
-                if error.objection:
-                    asked = [*messages, *_objection(reply.content, error.objection)]
-                elif not reply.absent:
-                    break
-            else:
-                calls.append(recorded(reply.call, None if found.broke_off else reply.content))
-                return Outcome(
-                    answer=found.answer,
-                    forgiven=found.forgiven,
-                    truncated=found.broke_off,
-                    calls=tuple(calls),
-                )
-        return Outcome(problem=problem, truncated=truncated, calls=tuple(calls))
+            asked = messages
+            problem = ""
+            truncated = in_vain = False
+            for _ in range(1 + REPAIRS):
+                expected = sum(estimated(message["content"]) for message in asked) + answer_tokens
+                if self.ledger is not None and self.corpus is not None:
+                    self.ledger.permit(expected)
+                try:
+                    reply = self.chat.ask(prompt, asked, schema, expected_tokens=expected, on_text=on_text)
+                except BaseException as error:  # Ctrl-C, or the caller's `on_text`
+                    call = replace(self.chat.call(prompt, asked), error=f"given up: {type(error).__name__}")
+                    recorded(replace(call, attempts=1, tokens_in=None, tokens_out=None), None)
+                    raise
+                try:
+                    found = _usable(reply, shape)
+                except _Unusable as error:
+                    problem, truncated, in_vain = str(error), error.broke_off, reply.in_vain
+                    calls.append(recorded(replace(reply.call, error=problem), None))
+                    if error.objection:
+                        asked = [*messages, *_objection(reply.content, error.objection)]
+                    elif not reply.absent:
+                        break
+                else:
+                    calls.append(recorded(reply.call, None if found.broke_off else reply.content))
+                    return Outcome(
+                        answer=found.answer,
+                        forgiven=found.forgiven,
+                        truncated=found.broke_off,
+                        calls=tuple(calls),
+                    )
+            return Outcome(problem=problem, truncated=truncated, in_vain=in_vain, calls=tuple(calls))
 
     def expected(self, prompt: Prompt, data: Mapping[str, Any], schema: Mapping[str, Any]) -> ExpectedCall:
         """The call that `ask` would begin with, without making it."""
@@ -142,7 +153,7 @@ class Asking:
             purpose=prompt.purpose,
             model=self.chat.model,
             prompt_version=prompt.version,
-            key=_key(self.chat.model, messages, schema),
+            key=_key(self.chat, messages, schema),
             prompt_bytes=len(asked),
             data_bytes=len(given),
         )
@@ -160,6 +171,12 @@ class Asking:
             fitting.append((text, True))
             room -= size
         return fitting
+
+    def _in_turn(self, key: str) -> AbstractContextManager[None]:
+        """Where the ledger answers identical questions, none is asked while another thread asks it."""
+        if self.ledger is None or self.corpus is None or not self.ledger.caches:
+            return nullcontext()
+        return one_at_a_time((self.corpus.tenant_id, key))
 
     def _known(self, key: str, shape: type[Answer]) -> tuple[Read[Answer], str] | None:
         """The ledger's answer to an identical question, where it can still be read, and its text."""
@@ -227,9 +244,16 @@ def _messages(prompt: Prompt, data: Mapping[str, Any]) -> list[Message]:
     ]
 
 
-def _key(model: str, messages: Sequence[Message], schema: Mapping[str, Any]) -> str:
-    """Hash of what a question is: not of the format that a server was asked for, which it may teach us."""
-    question = {"model": model, "messages": list(map(dict, messages)), "schema": schema, "temperature": 0}
+def _key(chat: Chat, messages: Sequence[Message], schema: Mapping[str, Any]) -> str:
+    """Hash of what a question is and whom it is for: not of the format that a server was asked for, which it
+    may teach us."""
+    question = {
+        "server": chat.server,
+        "model": chat.model,
+        "messages": list(map(dict, messages)),
+        "schema": schema,
+        "temperature": 0,
+    }
     return hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()
 
 

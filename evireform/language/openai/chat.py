@@ -11,11 +11,21 @@ from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 
-from httpx2 import HTTPError, ReadTimeout, Response, SyncByteStream
+from httpx2 import (
+    ConnectError,
+    ConnectTimeout,
+    HTTPError,
+    ProxyError,
+    ReadTimeout,
+    Response,
+    SyncByteStream,
+    UnsupportedProtocol,
+)
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
 from tenacity.wait import wait_exponential, wait_random
 
 from evireform.errors import ModelUnavailable, UsageError
+from evireform.language.openai.breaker import Breaker, HeldBack
 from evireform.language.openai.pace import Pace
 from evireform.language.prompts import Prompt
 from evireform.records import ModelCall
@@ -37,6 +47,12 @@ _ABOUT_FORMAT = re.compile(r"response_format|json_schema|json_object")
 _ABOUT_STREAMS = re.compile(r"\bstream")
 _ABSENT = "the server's answer holds no message"
 _ERROR_CHARACTERS = 500
+_NO_CONNECTION = (ConnectError, ConnectTimeout, ProxyError, UnsupportedProtocol)
+_REFUSALS = {
+    401: "refuses the API key (OPENAI_API_KEY, language.base_url)",
+    403: "forbids the call (OPENAI_API_KEY, language.base_url)",
+    404: "has no such address or model (language.base_url, language.model)",
+}
 _MAX_COUNT = 2**31 - 1
 _TRANSIENT_STATUSES = frozenset({408, 409, 429})
 _BACK_OFF = wait_exponential(multiplier=0.5, max=30.0) + wait_random(0.0, 0.5)
@@ -82,13 +98,15 @@ class ChatReply:
     """A model's message, and the record of the call. ``call.error`` says why the message is empty.
 
     ``truncated`` says that the message, also an empty one, ends where the server allowed no more tokens;
-    ``absent`` that the server answered without a message, so that it is worth asking again.
+    ``absent`` that the server answered without a message, so that it is worth asking again; ``in_vain`` that
+    the server takes no call at present, whatever it holds.
     """
 
     content: str
     call: ModelCall
     truncated: bool = False
     absent: bool = False
+    in_vain: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +133,7 @@ class Chat:
         self._timeout_s = settings.timeout_s
         self._attempts = settings.attempts
         self._pace = Pace(settings.concurrency, settings.tokens_per_minute)
+        self._breaker = Breaker()
         try:
             self._client = OpenAI(
                 base_url=settings.base_url or None,
@@ -155,7 +174,8 @@ class Chat:
         A 400 may be about the JSON format: plainer ones are tried then, and what worked is remembered for
         the server. So is a schema that the server took and did not keep to. 408, 409, 429, 5xx, timeouts and
         lost connections are repeated after exponential back-off with jitter, or after what the server asks
-        for in ``Retry-After``, which every other call to it waits for too.
+        for in ``Retry-After``, which every other call to it waits for too. While the server is known to take
+        no call (see `Breaker`), none is sent: the reply says why, after no attempt.
 
         Args:
             prompt: The prompt that the first message holds, for the ledger.
@@ -173,26 +193,36 @@ class Chat:
 
         def send(dialect: Dialect) -> _Message:
             nonlocal attempts, sent, started
+            self._breaker.check()
             with self._pace.turn(expected_tokens) as turn:
+                self._breaker.check()
                 attempts, sent, started = attempts + 1, dialect, time.perf_counter()
                 try:
                     message = self._send(messages, dialect, prompt.purpose, schema, on_text)
-                except APIStatusError:
-                    turn.tokens = 0
+                except (OpenAIError, HTTPError, ConnectionError, ValueError, RecursionError) as failure:
+                    if isinstance(failure, APIStatusError):
+                        turn.tokens = 0
+                    self._breaker.missed(refused=bool(self._refusal(failure)))
                     raise
+                self._breaker.answered()
                 counts = (_count(message.usage, name) for name in ("prompt_tokens", "completion_tokens"))
                 turn.tokens = sum(count or 0 for count in counts) or turn.tokens
                 return message
 
-        message, content, error = _Message(), "", ""
+        message, content, error, in_vain = _Message(), "", "", False
         try:
             message = self._answered(send)
         except _CallersFault as fault:
             raise fault.error from None
         except (OpenAIError, HTTPError, ConnectionError, ValueError, RecursionError) as failure:
-            error = (
-                f"{type(failure).__name__}: {failure}"  # the last two: a body that is no JSON, or too deep
-            )
+            # the last two: a body that is no JSON, or too deep
+            if error := self._refusal(failure):
+                certain = getattr(failure, "status_code", None) in (401, 404)
+                in_vain = self._breaker.gave_up(_line(self._discreet(error)), certain=certain)
+            else:
+                error = f"{type(failure).__name__}: {failure}"
+        except HeldBack as held_back:
+            error, in_vain = str(held_back), True
         else:
             content, error = _content(message)
             self._learn(sent, message, streamed=on_text is not None)
@@ -208,7 +238,11 @@ class Chat:
             attempts=attempts,
             error=_line(self._discreet(error)),
         )
-        return ChatReply(content=content, call=call, truncated=truncated, absent=error == _ABSENT)
+        if not attempts:
+            call = replace(self.call(prompt, messages), error=call.error)
+        return ChatReply(
+            content=content, call=call, truncated=truncated, absent=error == _ABSENT, in_vain=in_vain
+        )
 
     def call(self, prompt: Prompt, messages: Sequence[Message]) -> ModelCall:
         """The record of a call that was not made."""
@@ -234,6 +268,18 @@ class Chat:
         for secret in (self._client.api_key, self._client.base_url.userinfo.decode(errors="replace")):
             text = text.replace(secret, "…") if secret else text
         return text
+
+    def _refusal(self, error: Exception) -> str:
+        """What is wrong with the server or its settings; empty where the call may be to blame."""
+        from openai import APIStatusError
+
+        server = str(self._client.base_url.copy_with(userinfo=b"", query=None)).rstrip("/")
+        if isinstance(error, _NO_CONNECTION) or isinstance(error.__cause__, _NO_CONNECTION):
+            return f"{server} does not answer (language.base_url)"
+        if isinstance(error, APIStatusError) and error.status_code in _REFUSALS:
+            said = error.body.get("message") if isinstance(error.body, Mapping) else error.message
+            return f"{server} {_REFUSALS[error.status_code]}: HTTP {error.status_code}, {said}"
+        return ""
 
     def _answered(self, send: Callable[[Dialect], _Message]) -> _Message:
         """The server's answer in the richest dialect that it takes."""

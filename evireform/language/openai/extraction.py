@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from evireform.errors import BudgetSpent
 from evireform.language.openai.answers import ExtractionAnswer, extraction_schema
 from evireform.language.openai.asking import Asking, reasons
 from evireform.language.prompts import load
 from evireform.language.tokens import estimated
 from evireform.records import ExtractedProposition, Extraction, ModelCall, Passage
 from evireform.settings import Unsupported
-from evireform.support import source, unsupported
+from evireform.support import Source, source, unsupported
 
 PIECE_TOKENS = 2_000
 """Longest text that is asked about at once, however wide the window: of a longer one models leave much out,
@@ -30,15 +31,13 @@ def extract(asking: Asking, passage: Passage, *, on_unsupported: Unsupported = "
     """The propositions of one passage, or the reason why there are none.
 
     A long text is asked about piece by piece; so is one to which the answer was cut off. The propositions are
-    those of all pieces, in order, exact duplicates once; where a piece fails, the passage does.
+    those of all pieces, in order, exact duplicates once; where a piece fails, the passage does. Where no
+    further call can be made, for this passage or another one, the extraction says ``in_vain``.
 
     Args:
         asking: The model.
         passage: Its title is empty where the corpus does not use titles.
         on_unsupported: See `evireform.settings.LanguageSettings`.
-
-    Raises:
-        BudgetSpent: the ledger permits no further call.
     """
     parts = asked_about(asking, passage)
     if not parts:
@@ -50,8 +49,9 @@ def extract(asking: Asking, passage: Passage, *, on_unsupported: Unsupported = "
     try:
         for start, text in parts:
             extractor.read(start, text)
-    except _Failed as error:
-        return Extraction(error=str(error), calls=tuple(extractor.calls))
+    except (_Failed, BudgetSpent) as error:
+        in_vain = isinstance(error, _InVain | BudgetSpent)
+        return Extraction(error=str(error), in_vain=in_vain, calls=tuple(extractor.calls))
     return Extraction(
         propositions=tuple(extractor.found.values()),
         degraded=reasons(*extractor.forgiven),
@@ -112,6 +112,7 @@ class _Extractor:
         calls: What they took.
         forgiven: What was wrong with answers that are used all the same.
         kept, dropped: How many were unsupported and kept, or left out.
+        given: What the whole passage supports.
     """
 
     asking: Asking
@@ -122,6 +123,10 @@ class _Extractor:
     forgiven: dict[str, None] = field(default_factory=dict)
     kept: int = 0
     dropped: int = 0
+    given: Source = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.given = source(self.passage.title, self.passage.text)
 
     def read(self, start: int, text: str, *, again: bool = False) -> None:
         """Find the propositions of a piece that begins at ``start``, and may have been asked about before.
@@ -148,10 +153,9 @@ class _Extractor:
         self, start: int, text: str, propositions: Sequence[ExtractedProposition]
     ) -> Sequence[ExtractedProposition]:
         """What to do about propositions that name what the passage does not, and their number."""
-        given = source(self.passage.title, self.passage.text)
 
         def names(proposition: ExtractedProposition) -> list[str]:
-            return unsupported(proposition.text, proposition.entities, given)
+            return unsupported(proposition.text, proposition.entities, self.given)
 
         missing = list(dict.fromkeys(name for proposition in propositions for name in names(proposition)))
         if not missing:
@@ -160,7 +164,7 @@ class _Extractor:
             self.kept += sum(bool(names(proposition)) for proposition in propositions)
             return propositions
         if self.on_unsupported == "retry":
-            with suppress(_Failed):  # else the first answer stands, without what is unsupported
+            with suppress(_NoAnswer):  # else the first answer stands, without what is unsupported
                 propositions = self._ask(start, text, missing, again=True)
         supported = [proposition for proposition in propositions if not names(proposition)]
         self.dropped += len(propositions) - len(supported)
@@ -180,9 +184,11 @@ class _Extractor:
             again=again,
         )
         self.calls += outcome.calls
+        if outcome.in_vain:
+            raise _InVain(outcome.problem)
         if outcome.answer is None:
             too_long = outcome.truncated or _WINDOW_FULL.search(outcome.problem)
-            raise (_TooLong if too_long else _Failed)(outcome.problem)
+            raise (_TooLong if too_long else _NoAnswer)(outcome.problem)
         self.forgiven |= {outcome.forgiven: None} if outcome.forgiven else {}
         return [
             ExtractedProposition(
@@ -195,10 +201,18 @@ class _Extractor:
 
 
 class _Failed(Exception):
-    """A piece has no usable answer."""
+    """A piece was not read."""
 
 
-class _TooLong(_Failed):
+class _InVain(_Failed):
+    """The server takes no call at present."""
+
+
+class _NoAnswer(_Failed):
+    """The model gave no usable answer."""
+
+
+class _TooLong(_NoAnswer):
     """The answer was cut off, or the window is full: a shorter piece may do."""
 
 

@@ -43,6 +43,7 @@ class RulesLanguage:
     name = "rules/1"
     extractor = "rules/1"
     concurrency = 1
+    one_by_one = False
     wants_entities = False
     tokenizer = Tokenizer()
 
