@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from evireform import ingestion
 from evireform.embedding import Encoder
-from evireform.errors import BudgetSpent
+from evireform.errors import BudgetSpent, ModelCallFailed
 from evireform.evaluation.plan import Index, Setup
 from evireform.records import Extraction, IngestionSummary, Passage, Rejected
 from evireform.store import corpora
@@ -35,6 +35,7 @@ def ingest_all(
         UsageError: the corpus was made with the other titles setting.
         VectorSpaceMismatch: it was embedded with another model.
         BudgetSpent: not all passages could be paid for; those that were are kept.
+        ModelCallFailed: the model's server does not answer; the passages that were done are kept.
     """
     with setup.store.transaction() as tx:
         corpora.create_corpus(tx, corpus_name, titles=setup.titles)
@@ -61,7 +62,7 @@ def ingest_all(
         progress=told,
     )
     if summary.stopped:  # half a corpus is none to measure
-        raise BudgetSpent(summary.stopped)
+        raise (BudgetSpent if "budget" in summary.stopped else ModelCallFailed)(summary.stopped)
     return summary
 
 
