@@ -17,7 +17,7 @@ from evireform.retrieval.pipeline import BATCH, open_space
 
 def ingest(db: Database, folder: Path) -> str:
     """Bring in what is missing of ``folder/corpus.jsonl``; minutes the first time. Returns its name."""
-    name = f"{folder.name}-rules-titles-on"  # the name that `evireform evaluate` gives it
+    name = f"{folder.name}-rules-titles-on"
     db.corpus(name, create=True, titles="on").ingest(read_passages([folder / "corpus.jsonl"]))
     return name
 

@@ -48,7 +48,7 @@ def paired(first: Array, second: Array, *, seed: int, resamples: int = RESAMPLES
         resamples: Number of resamples, at least 1.
 
     Raises:
-        ValueError: the shapes differ, there is no question, or ``resamples`` is below 1.
+        ValueError: the shapes differ, there is no question, a value is NaN, or ``resamples`` is below 1.
 
     >>> paired(np.array([1.0, 1.0]), np.array([0.5, 0.5]), seed=1)
     Interval(difference=0.5, low=0.5, high=0.5)
@@ -60,6 +60,8 @@ def paired(first: Array, second: Array, *, seed: int, resamples: int = RESAMPLES
     if resamples < 1:
         raise ValueError(f"resamples must be at least 1, not {resamples}")
     differences = first - second
+    if np.isnan(differences).any():
+        raise ValueError("first and second must be numbers, and a difference is NaN")
     questions = len(differences)
     generator = np.random.Generator(np.random.PCG64(seed))
     block = max(1, _DRAWN_AT_ONCE // questions)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
-from evireform.errors import ModelUnavailable
+from evireform.errors import ModelUnavailable, UsageError
 from evireform.evaluation.bench import Bench
 from evireform.evaluation.method import Ranked
 from evireform.evaluation.records import OutcomeCost
@@ -27,6 +28,12 @@ class Bm25:
 
     k1: float = 1.5
     b: float = 0.75
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.k1 < math.inf:
+            raise UsageError(f"bm25: k1 must be a finite number of at least 0, not {self.k1}")
+        if not 0 <= self.b <= 1:
+            raise UsageError(f"bm25: b must lie between 0 and 1, not {self.b}")
 
     @property
     def settings(self) -> Mapping[str, Any]:

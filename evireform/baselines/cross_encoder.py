@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from evireform import reranking
+from evireform.errors import UsageError
 from evireform.evaluation.bench import POOL, Bench
 from evireform.evaluation.method import Ranked
 from evireform.evaluation.records import OutcomeCost
@@ -23,6 +24,10 @@ class DenseThenCrossEncoder:
 
     model: str = ""
     pool: int = POOL
+
+    def __post_init__(self) -> None:
+        if self.pool < 1:
+            raise UsageError(f"cross-encoder: pool must be at least 1, not {self.pool}")
 
     @property
     def settings(self) -> Mapping[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from evireform import parallel, seeds
+from evireform.errors import UsageError
 from evireform.evaluation.bench import POOL, Bench
 from evireform.evaluation.method import Ranked
 from evireform.evaluation.records import OutcomeCost
@@ -22,6 +23,10 @@ class Listwise:
     search: ClassVar[None] = None
 
     pool: int = POOL
+
+    def __post_init__(self) -> None:
+        if self.pool < 1:
+            raise UsageError(f"listwise: pool must be at least 1, not {self.pool}")
 
     @property
     def settings(self) -> Mapping[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from evireform.baselines.listwise import judged
+from evireform.errors import UsageError
 from evireform.evaluation.bench import POOL, Bench
 from evireform.evaluation.method import Ranked
 from evireform.evaluation.records import OutcomeCost
@@ -22,6 +23,10 @@ class Reorder:
 
     search: SearchSettings
     pool: int = POOL
+
+    def __post_init__(self) -> None:
+        if self.pool < 1:
+            raise UsageError(f"reorder: pool must be at least 1, not {self.pool}")
 
     @property
     def settings(self) -> Mapping[str, Any]:

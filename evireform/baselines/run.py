@@ -32,6 +32,19 @@ class Run:
         if self.file and not Path(self.file).is_file():
             raise UsageError(f"there is no run {self.file!r}: check the path")
 
+    def refuse_strange(self, questions: Sequence[Question]) -> None:
+        """Refuse a run of another set.
+
+        Raises:
+            UsageError: it holds none of the questions, or no file is named.
+            InputError: the file is not a run.
+        """
+        rankings = read_run(self._path())
+        if questions and not any(question.key in rankings for question in questions):
+            raise UsageError(
+                f"the run {self.file!r} holds none of the questions that are asked: is it of another set?"
+            )
+
     @property
     def settings(self) -> Mapping[str, Any]:
         """The name of the file, and a digest of what is in it."""

@@ -7,6 +7,8 @@ to run on which indexes and what to make of them; `job` joins all of it. `record
 
 from __future__ import annotations
 
+import hashlib
+import os
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,17 +18,18 @@ from typing import Any
 
 from evireform import answering
 from evireform.embedding import Encoder
-from evireform.errors import UsageError
+from evireform.errors import InputError, UsageError
 from evireform.evaluation import studies
 from evireform.evaluation.job import run_plan, settings_differ
 from evireform.evaluation.plan import Plan, Setup, each_against
 from evireform.evaluation.records import Outcome, Study
 from evireform.evaluation.running import ANSWER, Progress
-from evireform.formats.datasets import read_dataset
-from evireform.formats.extractions import read_extractions
+from evireform.formats.datasets import Dataset, read_dataset
+from evireform.formats.extractions import Extractions, read_extractions
+from evireform.formats.text import printable
 from evireform.language import Language
 from evireform.measures import CUTOFFS
-from evireform.records import IngestionSummary, Question, Titles
+from evireform.records import IngestionSummary, Passage, Question, Titles
 from evireform.settings import AnswerSettings, EmbeddingSettings, SearchSettings
 from evireform.store.connection import Store
 
@@ -108,7 +111,8 @@ def evaluate(
         methods: Names; see `evireform.evaluation.method`.
         answered: The method whose rankings the reader answers from; empty answers no question.
         answer: How it answers; None takes the defaults.
-        corpus_name: Corpus to use; empty derives one from set, titles and extractor.
+        corpus_name: Corpus to use, in which passages that the set lacks stay; empty derives one from set,
+            folder, titles and extractor, from which they are deleted.
         titles: Titles setting of a corpus that is made here.
         extractions: File of ready-made extractions.
         data_format: Name of the set's format; empty tells it from the files.
@@ -255,6 +259,7 @@ def _setup(
     dataset = read_dataset(folder, format_name=data_format)
     extractor = "file" if extractions else language.name.split("/")[0]
     least = answering.depth(answers) if answers else 1
+    ready = _extractions(extractions, dataset) if extractions else None
     return Setup(
         store=store,
         dataset=dataset,
@@ -262,16 +267,51 @@ def _setup(
         encoder=encoder,
         language=language,
         settings=replace(settings, k=max(settings.k, least, *CUTOFFS), log=False),
-        corpus_name=corpus_name or f"{dataset.name}-{extractor}-titles-{titles}",
+        corpus_name=corpus_name or f"{dataset.name}-{extractor}-titles-{titles}-{_place(dataset)}",
+        own_corpus=not corpus_name,
         titles=titles,
         extractor=extractor,
-        extractions=read_extractions(extractions) if extractions else None,
+        extractions=ready,
         answers=answers,
         answered=answered,
         embeddings=embeddings,
         directory=output,
         progress=progress,
+        shortfalls=_left_out(ready) if ready is not None else (),
     )
+
+
+def _place(dataset: Dataset) -> str:
+    """A few letters that tell sets of one name in different folders apart."""
+    paths = [path.parent.resolve() / path.name for path in dataset.paths]
+    return hashlib.sha256(os.fsencode(os.path.commonpath(paths))).hexdigest()[:8]
+
+
+def _extractions(path: Path, dataset: Dataset) -> Extractions:
+    """Ready-made extractions of a set.
+
+    Raises:
+        InputError: the file cannot be read, or has nothing for any passage of the set.
+    """
+    found = read_extractions(path)
+    if all(extraction.error for extraction in found.values()):
+        reason = f" ({_first(found)})" if found.rejected else ""
+        raise InputError(f"{printable(path)} holds no usable extraction{reason}", path=path)
+    if not any(isinstance(row, Passage) and row.key in found for row in dataset.passages()):
+        raise InputError(f"{printable(path)} holds no extraction of a passage of the set", path=path)
+    return found
+
+
+def _left_out(extractions: Extractions) -> tuple[str, ...]:
+    """What the file of extractions lost, where it lost anything."""
+    if not extractions.rejected:
+        return ()
+    return (f"{len(extractions.rejected)} faults in the file of extractions ({_first(extractions)})",)
+
+
+def _first(extractions: Extractions) -> str:
+    first = extractions.rejected[0]
+    return f"the first, on line {first.line_number}: {first.reason}"
 
 
 def _options(setup: Setup, extractions: Path | None, limit: int, sample: int, seed: int) -> list[str]:

@@ -6,7 +6,10 @@ import hashlib
 import json
 import os
 import re
+import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,6 +24,11 @@ QUESTIONS = "questions.jsonl"
 
 Record = TypeVar("Record")
 
+_LONGEST_NAME = 60
+"""Characters of a file name that stand for a name; with hash and ending at most 255 bytes nearly always."""
+
+if sys.platform != "win32":
+    import fcntl
 
 _adapters: dict[type[Any], TypeAdapter[Any]] = {}
 
@@ -66,10 +74,44 @@ def digest(made_of: object) -> str:
 def file_name(name: str) -> str:
     """A name of a method or condition as the name of a file, the same on every system.
 
+    One that has to be altered or cut ends in a hash of itself, so that no two names share a file.
+
     >>> file_name("full@alpha=0.25"), file_name("group 1/5")
-    ('full@alpha=0.25', 'group-1-5')
+    ('full@alpha=0.25', 'group-1-5-f9e339c2')
     """
-    return re.sub(r"[^\w.@=+-]+", "-", name)
+    plain = re.sub(r"[^\w.@=+-]+", "-", name)[:_LONGEST_NAME]
+    return plain if plain == name else f"{plain}-{digest(name)[:8]}"
+
+
+@contextmanager
+def held(directory: Path | None) -> Iterator[None]:
+    """The folder of a study for this run alone, until it ends; None holds nothing.
+
+    Where the file system has no locks (and on Windows), nothing is held.
+
+    Raises:
+        UsageError: another run writes there, or the folder cannot be made.
+    """
+    if directory is None or sys.platform == "win32":
+        yield
+        return
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        fd = os.open(directory, os.O_RDONLY)
+    except OSError as error:
+        raise UsageError(f"{directory} cannot be written: {error.strerror}") from error
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UsageError(
+                f"another run writes to {directory}: wait for its end, or name another output"
+            ) from error
+        except OSError:  # no locks on this file system
+            pass
+        yield
+    finally:
+        os.close(fd)
 
 
 def write_study(directory: Path, study: Study) -> None:
@@ -134,12 +176,27 @@ def read_questions(directory: Path) -> list[Question]:
 def read_outcomes(directory: Path, result: MethodResult) -> Iterator[Outcome]:
     """The outcomes of one method of a study, one after the other, in the order in which they were made.
 
+    Of several of one question, the last.
+
     Raises:
         InputError: the file is missing or malformed.
     """
     path = directory / result.outcomes
+    last = {
+        from_json(_Asked, line, path=path, line_number=number).question: number
+        for number, line in _lines(path)
+    }
     for number, line in _lines(path):
-        yield from_json(Outcome, line, path=path, line_number=number)
+        outcome = from_json(Outcome, line, path=path, line_number=number)
+        if last[outcome.question] == number:
+            yield outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """Of an outcome, the question alone."""
+
+    question: str
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from evireform import ingestion
 from evireform.embedding import Encoder
 from evireform.errors import BudgetSpent, ModelCallFailed
 from evireform.evaluation.plan import Index, Setup
+from evireform.evaluation.stored import StoredExtractions
 from evireform.records import Extraction, IngestionSummary, Passage, Rejected
 from evireform.store import corpora
 
@@ -19,9 +21,12 @@ def ingest_all(
     *,
     extractions: Mapping[str, Extraction] | None = None,
     only: Callable[[str], bool] | None = None,
+    alone: bool | None = None,
     stage: str = "ingest",
 ) -> IngestionSummary:
-    """Ingest the passages of the data that a corpus lacks.
+    """Bring a corpus to the passages of the data: ingest what it lacks, delete what the data lacks.
+
+    Nothing is deleted from a corpus that may hold other passages; a note says how many of them there are.
 
     Args:
         setup: The run.
@@ -29,6 +34,7 @@ def ingest_all(
         encoder: Embeds the propositions.
         extractions: Ready-made extractions; None takes those of the setup.
         only: Whether a passage of this key belongs to the corpus; None takes all.
+        alone: Whether the corpus may hold nothing else; None takes what the setup says.
         stage: What the progress is told.
 
     Raises:
@@ -38,16 +44,29 @@ def ingest_all(
         ModelCallFailed: the model's server does not answer; the passages that were done are kept.
     """
     with setup.store.transaction() as tx:
-        corpora.create_corpus(tx, corpus_name, titles=setup.titles)
+        corpus = corpora.create_corpus(tx, corpus_name, titles=setup.titles)
 
     def passages() -> Iterable[Passage | Rejected]:
         for row in setup.dataset.passages():
             if only is None or not isinstance(row, Passage) or only(row.key):
                 yield row
 
+    total, keys = 0, set[str]()
+    for row in passages():
+        total += 1
+        if isinstance(row, Passage):
+            keys.add(row.key)
+    others = [key for key in StoredExtractions(setup.store, corpus) if key not in keys]
+    notes: tuple[str, ...] = ()
+    if setup.own_corpus if alone is None else alone:
+        ingestion.delete(setup.store, corpus_name, others)
+    elif others:
+        notes = (
+            f"{len(others)} passages of the corpus {corpus_name} are not in the set, and are ranked too",
+        )
     told = None
     if setup.progress is not None:
-        advance, total = setup.progress, sum(1 for _ in passages())
+        advance = setup.progress
 
         def told(done: int) -> None:
             advance(stage, done, total)
@@ -63,7 +82,7 @@ def ingest_all(
     )
     if summary.stopped:  # half a corpus is none to measure
         raise (BudgetSpent if "budget" in summary.stopped else ModelCallFailed)(summary.stopped)
-    return summary
+    return replace(summary, notes=(*notes, *summary.notes))
 
 
 def main_index(setup: Setup) -> Iterator[Index]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import platform
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 from statistics import fmean
 
 from evireform import bootstrap
+from evireform.baselines.run import Run
 from evireform.errors import InputError, UsageError
 from evireform.evaluation import files, report
 from evireform.evaluation.bench import Bench
@@ -19,10 +21,10 @@ from evireform.evaluation.indexing import main_index
 from evireform.evaluation.method import Method, by_name
 from evireform.evaluation.plan import Findings, Index, Plan, Setup
 from evireform.evaluation.records import Condition, Difference, MethodResult, Outcome, Study
-from evireform.evaluation.running import outcomes_file, run
+from evireform.evaluation.running import embedding, outcomes_file, run
 from evireform.formats.runs import write_qrels, write_run
 from evireform.measures import grouped_means, means
-from evireform.records import IngestionSummary, Question
+from evireform.records import Extraction, IngestionSummary, Question
 from evireform.settings import SearchSettings
 from evireform.store import corpora, status
 from evireform.store.checks import server_facts
@@ -73,11 +75,28 @@ def run_plan(
         sample_seed: What the questions were sampled with.
 
     Raises:
-        UsageError: a method does not exist or needs a model that is not set, or a file cannot be written.
+        UsageError: a method does not exist or needs a model that is not set, a run of another system holds
+            none of the questions, another run writes to the folder, or a file cannot be written.
         BudgetSpent: there is no budget left to index or search; what was made until then is kept.
     """
     methods = {name: by_name(name, setup.settings) for name in plan.methods(setup)}
     refuse_without_model(setup, methods)
+    for method in methods.values():
+        if isinstance(method, Run):
+            method.refuse_strange(setup.questions)
+    with files.held(setup.directory):
+        return _carried_out(setup, plan, name, methods, command=command, sample_seed=sample_seed)
+
+
+def _carried_out(
+    setup: Setup,
+    plan: Plan,
+    name: str,
+    methods: Mapping[str, Method],
+    *,
+    command: str,
+    sample_seed: int,
+) -> tuple[Study, Findings]:
     conditions: list[Condition] = []
     results: list[MethodResult] = []
     outcomes: Outcomes = {}
@@ -119,7 +138,7 @@ def run_plan(
         versions=_versions(setup, encoders, methods),
         seeds={"bootstrap": bootstrap.BASE_SEED, "sample": sample_seed},
         notes=(*setup.dataset.notes, *_ingestion_notes(summaries), *added.notes),
-        shortfalls=(*lacking, *_fallen_back(results)),
+        shortfalls=(*setup.shortfalls, *lacking, *_fallen_back(results)),
     )
     if setup.directory is not None:
         _write(setup.directory, study, findings, asked)
@@ -314,7 +333,8 @@ def _source(setup: Setup, index: Index, methods: Mapping[str, Method]) -> str:
             "index": index.source,
             "titles": setup.titles,
             "extractor": setup.extractor,
-            "embedding": index.encoder.model,
+            "extractions": _fingerprint(setup.extractions or {}),
+            "embedding": embedding(index.encoder),
             "language": setup.language.name,
             "methods": {name: method.settings for name, method in methods.items()},
             "questions": [asdict(question) for question in index.questions],
@@ -323,6 +343,14 @@ def _source(setup: Setup, index: Index, methods: Mapping[str, Method]) -> str:
             "version": __version__,
         }
     )
+
+
+def _fingerprint(extractions: Mapping[str, Extraction]) -> str:
+    """A hash of ready-made extractions, the same for equal ones."""
+    found = hashlib.sha256()
+    for entry in extractions.items():
+        found.update(repr(entry).encode("utf-8", "surrogatepass"))
+    return found.hexdigest()
 
 
 def _known(directory: Path | None, label: str, source: str) -> Known | None:

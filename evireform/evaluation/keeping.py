@@ -62,9 +62,9 @@ class Kept:
         return f'{{"key":"{self._keys[outcome.question]}",{to_json(outcome)[1:]}\n'
 
     def _read(self, path: Path) -> None:
-        lines = path.read_bytes().decode("utf-8", "replace").splitlines(keepends=True)
-        good = []
-        for line in lines:
+        text = path.read_bytes().decode("utf-8", "replace")
+        kept = []
+        for line in text.split("\n"):  # alone: a passage key may hold other separators of lines
             try:
                 key = json.loads(line)["key"]
                 outcome = from_json(Outcome, line, path=path)
@@ -73,6 +73,6 @@ class Kept:
             wanted = self._keys.get(outcome.question) == key and not outcome.degraded
             if wanted and outcome.question not in self.outcomes:
                 self.outcomes[outcome.question] = replace(outcome, trace=None, pools=None)
-                good.append(line)
-        if len(good) < len(lines):
-            write_whole(path, "".join(good))
+                kept.append(f"{line}\n")
+        if (whole := "".join(kept)) != text:
+            write_whole(path, whole)

@@ -24,6 +24,8 @@ class Setup:
     depth of the rankings. ``embeddings`` are the further models of the study of them. ``directory`` is where
     the study is written; None writes nothing. ``answers`` says how questions are answered from the rankings;
     None answers none. ``answered`` names the methods that are answered from; empty is all of them.
+    ``own_corpus`` tells that the corpus is of this set alone: what the set lacks is deleted from it.
+    ``shortfalls`` say what was lost before anything was run.
     """
 
     store: Store
@@ -33,6 +35,7 @@ class Setup:
     language: Language
     settings: SearchSettings
     corpus_name: str
+    own_corpus: bool
     titles: Titles
     extractor: str
     extractions: Mapping[str, Extraction] | None
@@ -41,6 +44,7 @@ class Setup:
     embeddings: tuple[EmbeddingSettings, ...]
     directory: Path | None
     progress: Progress | None
+    shortfalls: tuple[str, ...] = ()
 
     @property
     def has_model(self) -> bool:

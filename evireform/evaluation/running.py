@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evireform import answering, parallel
+from evireform.embedding import Encoder
 from evireform.evaluation.bench import Bench
 from evireform.evaluation.files import file_name
 from evireform.evaluation.keeping import Kept
@@ -87,6 +88,15 @@ def run(
     }
 
 
+def embedding(encoder: Encoder) -> dict[str, Any]:
+    """All that tells the vectors of one embedding model from those of another."""
+    return {
+        "model": encoder.model,
+        "dimensions": encoder.dimensions,
+        "prompts": dict(encoder.prompts),
+    }
+
+
 def outcomes_file(method: str, label: str) -> str:
     """Where the outcomes of a method are, relative to the study's folder."""
     return "/".join(["outcomes", *([file_name(label)] if label else []), f"{file_name(method)}.jsonl"])
@@ -100,7 +110,9 @@ def _made_of(
         "method": name,
         "settings": method.settings,
         "models": method.models(bench),
+        "embedding": embedding(bench.encoder),
         "corpus": corpus_digest,
+        "extractor": bench.corpus.extractor,
         "titles": bench.corpus.titles,
         "depth": bench.depth,
         "answers": None if answers is None else asdict(answers),

@@ -93,12 +93,14 @@ def write_qrels(path: str | Path, questions: Iterable[Question]) -> None:
 
 
 def read_run(path: str | Path) -> dict[str, list[tuple[str, float]]]:
-    """Rankings of a TREC run: question key to (passage key, score), by falling score.
+    """Rankings of a TREC run: question key to (passage key, score), by falling score, equal ones by key.
 
     Raises:
-        InputError: the file is missing, unreadable or binary, or a line is not one of a run.
+        InputError: the file is missing, unreadable or binary, a line is not one of a run, its score is no
+            finite 32-bit number, or its question has its passage already.
     """
     shown = printable(path)
+    seen: set[tuple[str, str]] = set()
     rankings: dict[str, list[tuple[str, float]]] = {}
     try:
         with Path(path).open("rb") as stream, decoded(stream, shown) as text:
@@ -106,25 +108,39 @@ def read_run(path: str | Path) -> dict[str, list[tuple[str, float]]]:
                 if line is not None and not line.strip():
                     continue
                 question, passage, score = _run_line(line or "", shown, number)
+                if (question, passage) in seen:
+                    raise InputError(
+                        f"{shown} line {number}: question {question!r} has passage {passage!r} already",
+                        path=shown,
+                        line_number=number,
+                    )
+                seen.add((question, passage))
                 rankings.setdefault(question, []).append((passage, score))
     except OSError as error:
         raise InputError(f"{shown} cannot be read: {error.strerror}", path=path) from error
     for ranking in rankings.values():
-        ranking.sort(key=lambda row: -row[1])
+        ranking.sort(key=lambda row: (-row[1], row[0]))
     return rankings
 
 
 def _run_line(line: str, shown: str, number: int) -> tuple[str, str, float]:
     columns = line.split()
     try:
-        question, _, passage, _, score, _ = columns
-        return unquote(question), unquote(passage), float(score)
+        question, _, passage, _, text, _ = columns
+        score = float(text)
     except ValueError as error:
         raise InputError(
             f"{shown} line {number}: 'question Q0 passage rank score tag' is expected",
             path=shown,
             line_number=number,
         ) from error
+    if not abs(score) <= float(np.finfo(np.float32).max):
+        raise InputError(
+            f"{shown} line {number}: the score must be a finite 32-bit number, not {text}",
+            path=shown,
+            line_number=number,
+        )
+    return unquote(question), unquote(passage), score
 
 
 def _escape(key: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -278,7 +280,58 @@ def test_a_corpus_of_its_own_for_every_folder_extractor_and_titles_setting(
         shared_store, folder, "",
         methods=["base"], titles=titles, extractions=ready if extractions else None,
     )  # fmt: skip
-    assert evaluation.corpus == f"{folder.name}-{expected}"
+    assert re.fullmatch(rf"{re.escape(folder.name)}-{expected}-[0-9a-f]{{8}}", evaluation.corpus)
+
+
+def cut(folder: Path, *, to: int) -> None:
+    """Leave only the first passages in the set."""
+    lines = (folder / "corpus.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    (folder / "corpus.jsonl").write_text("".join(lines[:to]), encoding="utf-8")
+
+
+def ranked(output: Path) -> set[str]:
+    lines = (output / "runs" / "dense.run").read_text(encoding="utf-8").splitlines()
+    return {line.split()[2] for line in lines}
+
+
+def test_sets_of_one_name_in_two_folders_do_not_share_an_index(shared_store: Store, folder: Path) -> None:
+    first, second = folder / "a" / "mini", folder / "b" / "mini"
+    for place in (first, second):
+        place.mkdir(parents=True)
+        for file in ("corpus.jsonl", "questions.jsonl"):
+            shutil.copy(folder / file, place)
+    cut(second, to=2)
+    run(shared_store, first, "", methods=["dense"])
+    other = run(shared_store, second, "", methods=["dense"], output=folder / "out")
+    assert (other.ingestion.added, ranked(folder / "out")) == (2, {"a", "b"})
+    assert run(shared_store, first, "", methods=["dense"]).ingestion.unchanged == 4
+
+
+@pytest.mark.parametrize("file", ["", "questions.jsonl"])
+def test_a_set_has_one_corpus_however_it_is_named(
+    shared_store: Store, folder: Path, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = run(shared_store, folder, "", methods=["base"]).corpus
+    monkeypatch.chdir(folder.parent)
+    assert run(shared_store, Path(folder.name, file), "", methods=["base"]).corpus == whole
+
+
+def test_passages_that_the_set_lost_leave_its_own_corpus(shared_store: Store, folder: Path) -> None:
+    run(shared_store, folder, "", methods=["dense"])
+    cut(folder, to=2)
+    evaluation = run(shared_store, folder, "", methods=["dense"], output=folder / "out")
+    assert ranked(folder / "out") == {"a", "b"}
+    assert not any("are not in the set" in note for note in evaluation.notes)
+
+
+def test_passages_that_the_set_lacks_stay_in_a_corpus_that_was_named(
+    shared_store: Store, folder: Path, name: str
+) -> None:
+    run(shared_store, folder, name, methods=["dense"])
+    cut(folder, to=3)
+    evaluation = run(shared_store, folder, name, methods=["dense"], output=folder / "out")
+    assert ranked(folder / "out") == {"a", "b", "c", "d"}
+    assert f"1 passages of the corpus {name} are not in the set, and are ranked too" in evaluation.notes
 
 
 def test_ready_made_extractions_are_used(shared_store: Store, folder: Path, name: str) -> None:
@@ -286,6 +339,40 @@ def test_ready_made_extractions_are_used(shared_store: Store, folder: Path, name
     ready.write_text('{"passage_id": "a", "propositions": [{"text": "alpha", "entities": ["X"]}]}\n')
     run(shared_store, folder, name, methods=["base"], extractions=ready)
     assert ("x", "X", 1, 1.0) in contents(shared_store, name, "entity")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            '{"id": "a", "propositions": [{"text": "alpha", "entities": []}]}\n',
+            r"no usable extraction \(the first, on line 1: passage_id is missing",
+        ),
+        ('{"passage_id": "a", "propositions": "alpha"}\n', "no usable extraction .* must be a list"),
+        ("", "no usable extraction$"),
+        ('{"passage_id": "z", "propositions": []}\n', "no extraction of a passage of the set"),
+    ],
+)
+def test_a_file_of_extractions_that_is_wholly_wrong_is_refused(
+    shared_store: Store, folder: Path, name: str, text: str, reason: str
+) -> None:
+    ready = folder / "ready.jsonl"
+    ready.write_text(text)
+    with pytest.raises(InputError, match=reason):
+        run(shared_store, folder, name, methods=["base"], extractions=ready)
+
+
+def test_what_a_file_of_extractions_lost_is_a_shortfall(shared_store: Store, folder: Path, name: str) -> None:
+    ready = folder / "ready.jsonl"
+    ready.write_text(
+        '{"passage_id": "a", "propositions": [{"text": "alpha", "entities": []}]}\n'
+        '{"id": "b", "propositions": []}\n{"id": "c", "propositions": []}\n'
+    )
+    evaluation = run(shared_store, folder, name, methods=["base"], extractions=ready)
+    assert evaluation.shortfalls == (
+        "2 faults in the file of extractions (the first, on line 2: passage_id is missing, or neither text "
+        "nor a whole number)",
+    )
 
 
 @pytest.mark.parametrize("file", ["corpus.jsonl", "questions.jsonl"])

@@ -51,6 +51,13 @@ def test_a_name_of_a_baseline_may_carry_settings() -> None:
         ("full@propagate=1", "propagate cannot be '1'"),
         ("full@alpha=2", "alpha must lie between 0 and 1"),
         ("dense@k1=1", "there is no setting 'k1'; there are none"),
+        ("bm25@k1=-1", "k1 must be a finite number of at least 0, not -1"),
+        ("bm25@k1=inf", "k1 must be a finite number of at least 0, not inf"),
+        ("bm25@k1=nan", "k1 must be a finite number of at least 0, not nan"),
+        ("bm25@b=1.5", "b must lie between 0 and 1, not 1.5"),
+        ("cross-encoder@pool=0", "pool must be at least 1, not 0"),
+        ("listwise@pool=0", "pool must be at least 1, not 0"),
+        ("reorder@pool=-1", "pool must be at least 1, not -1"),
     ],
 )
 def test_a_name_that_means_nothing_is_refused(method: str, message: str) -> None:

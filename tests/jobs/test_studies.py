@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from evireform.errors import BudgetSpent, InputError, UsageError
+from evireform.errors import BudgetSpent, InputError, UsageError, VectorSpaceMismatch
 from evireform.evaluation import evaluate, files, sampled, studies, study
 from evireform.evaluation import running as running_module
 from evireform.evaluation.comparing import difference
+from evireform.evaluation.keeping import Kept
 from evireform.evaluation.records import Outcome, Pools, Study
 from evireform.evaluation.studies import embeddings, growth, sensitivity
 from evireform.formats.datasets import Dataset
@@ -65,6 +66,13 @@ def compare(store: Store, folder: Path, name: str, methods: Sequence[str], **opt
 def outcome_lines(folder: Path, method: str) -> list[dict[str, Any]]:
     text = (folder / "out" / "outcomes" / f"{method}.jsonl").read_text(encoding="utf-8")
     return [json.loads(line) for line in text.splitlines()]
+
+
+def without_gold(folder: Path) -> None:
+    """Make no question of the set judged."""
+    path = folder / "questions.jsonl"
+    lines = [json.loads(line) | {"gold_passage_ids": []} for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
 # What is written.
@@ -205,6 +213,24 @@ def test_a_finished_run_makes_nothing_again(shared_store: Store, folder: Path, n
     assert again.methods == first.methods
 
 
+def test_outcomes_of_other_prompts_are_made_again(shared_store: Store, folder: Path, name: str) -> None:
+    compare(shared_store, folder, name, ["full"])
+    asked, prompted = language(), HashEncoder()
+    prompted.prompts = {"question": "query: "}
+    compare(shared_store, folder, f"{name}-prompted", ["full"], language=asked, encoder=prompted)
+    assert len(asked.selected_from) == 3
+
+
+def test_outcomes_of_another_extractor_are_made_again(shared_store: Store, folder: Path, name: str) -> None:
+    compare(shared_store, folder, name, ["full"])
+    asked, extracting = language(), language()
+    extracting.extractor = "other"
+    other = f"{name}-other"
+    compare(shared_store, folder, other, ["dense"], language=extracting, output=folder / "elsewhere")
+    compare(shared_store, folder, other, ["full"], language=asked)
+    assert len(asked.selected_from) == 3
+
+
 def test_a_torn_last_line_is_made_again(shared_store: Store, folder: Path, name: str) -> None:
     compare(shared_store, folder, name, ["full"])
     path = folder / "out" / "outcomes" / "full.jsonl"
@@ -213,6 +239,74 @@ def test_a_torn_last_line_is_made_again(shared_store: Store, folder: Path, name:
     compare(shared_store, folder, name, ["full"], language=asked)
     assert [question for question, _ in asked.selected_from] == ["delta rain"]
     assert len(outcome_lines(folder, "full")) == 3
+
+
+def test_a_file_cut_before_its_last_newline_goes_on(shared_store: Store, folder: Path, name: str) -> None:
+    compare(shared_store, folder, name, ["full"])
+    path = folder / "out" / "outcomes" / "full.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(b"".join(whole.splitlines(keepends=True)[:2])[:-1])
+    asked = language()
+    compare(shared_store, folder, name, ["full"], language=asked)
+    assert [question for question, _ in asked.selected_from] == ["delta rain"]
+    assert len(outcome_lines(folder, "full")) == 3
+
+
+@pytest.mark.parametrize("separator", ["\u2028", "\u0085"])
+def test_outcomes_with_separators_of_lines_in_their_text_are_kept(tmp_path: Path, separator: str) -> None:
+    question = Question(key=f"q{separator}1", text="?")
+    path = tmp_path / "full.jsonl"
+    outcome = Outcome(question=question.key, passages=((f"a{separator}b", 1.0),))
+    Kept(path, {}, [question]).add([outcome])
+    assert Kept(path, {}, [question]).outcomes == {question.key: outcome}
+
+
+def test_a_second_run_into_the_same_folder_is_refused_while_one_writes(
+    shared_store: Store, folder: Path, name: str
+) -> None:
+    with files.held(folder / "out"), pytest.raises(UsageError, match="another run writes to"):
+        compare(shared_store, folder, name, ["dense"])
+    compare(shared_store, folder, name, ["dense"])
+    assert len(outcome_lines(folder, "dense")) == 3
+
+
+def test_of_two_outcomes_of_a_question_the_last_counts(shared_store: Store, folder: Path, name: str) -> None:
+    compare(shared_store, folder, name, ["dense"])
+    (result,) = files.read_study(folder / "out").results
+    path = folder / "out" / result.outcomes
+    with path.open("a", encoding="utf-8") as stream:
+        stream.write(files.to_json(Outcome(question="q1", reason="later")) + "\n")
+    found = list(files.read_outcomes(folder / "out", result))
+    assert [(one.question, one.reason) for one in found] == [("q2", ""), ("q3", ""), ("q1", "later")]
+
+
+def test_methods_whose_names_are_alike_as_file_names_have_files_of_their_own(
+    shared_store: Store, folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "x").mkdir()
+    (folder / "x" / "a.run").write_text("q1 Q0 a 1 1 t\n")
+    (folder / "x-a.run").write_text("q1 Q0 b 1 1 t\n")
+    compare(shared_store, folder, name, ["run@file=x/a.run", "run@file=x-a.run"])
+    results = files.read_study(folder / "out").results
+    first = [next(files.read_outcomes(folder / "out", result)) for result in results]
+    assert [one.passages for one in first] == [(("a", 1.0),), (("b", 1.0),)]
+    assert len(list((folder / "out" / "runs").iterdir())) == 2
+
+
+def test_a_long_name_is_cut_and_stays_apart() -> None:
+    first, second = (files.file_name("x" * 300 + end) for end in "ab")
+    assert first != second
+    assert len(first) < 100
+
+
+def test_a_run_of_another_set_is_refused_before_anything_is_done(
+    shared_store: Store, folder: Path, name: str
+) -> None:
+    (folder / "other.run").write_text("q9 Q0 a 1 1 t\n")
+    with pytest.raises(UsageError, match="holds none of the questions"):
+        compare(shared_store, folder, name, ["dense", f"run@file={folder / 'other.run'}"])
+    assert not (folder / "out").exists()
 
 
 def test_an_outcome_with_a_fall_back_is_made_again(shared_store: Store, folder: Path, name: str) -> None:
@@ -261,7 +355,7 @@ def test_a_corpus_that_the_budget_cut_short_is_not_measured(
     asked._extract = broke
     with pytest.raises(BudgetSpent, match="the budget is spent"):
         compare(shared_store, folder, name, ["full"], language=asked)
-    assert not (folder / "out").exists()
+    assert not any((folder / "out").iterdir())
 
 
 def test_a_study_says_how_many_passages_are_missing(shared_store: Store, folder: Path, name: str) -> None:
@@ -424,7 +518,15 @@ def test_sensitivity_changes_one_setting_at_a_time(shared_store: Store, folder: 
     assert all(len(one) == 1 for one in changed)
     assert {one[0] for one in changed} == set(sensitivity.SWEEPS)
     assert (found.plots[0].title, found.plots[0].mark) == ("Sensitivity to alpha", 0.5)
-    assert [table.rows[0][0] for table in found.tables] == [0.25, 0.25, 1, 1, 1]
+    assert [table.rows[0][0] for table in found.tables] == ["0.25", "0.25", "1", "1", "1"]
+    assert found.tables[0].rows[1][0] == "0.375"
+
+
+def test_sensitivity_without_gold_draws_nothing(shared_store: Store, folder: Path, name: str) -> None:
+    without_gold(folder)
+    found = run(shared_store, folder, name, "sensitivity", settings=SearchSettings(exact=True))
+    assert found.plots == ()
+    assert found.tables[0].rows[0] == ("0.25", None, None, None)
 
 
 def test_sensitivity_asks_for_queries_once_a_selection(shared_store: Store, folder: Path, name: str) -> None:
@@ -472,8 +574,8 @@ def test_the_index_grows_under_the_same_questions(shared_store: Store, ten: Path
     assert {r.questions for r in found.results} == {1}
     assert found.plots[0].series[0].x == (2, 4, 6, 8, 10)
     assert any("in the order of the file" in note for note in found.notes)
-    assert (ten / "out" / "outcomes" / "1-of-5" / "full.jsonl").is_file()
-    assert (ten / "out" / "runs" / "5-of-5" / "dense.run").is_file()
+    assert (ten / "out" / "outcomes" / files.file_name("1 of 5") / "full.jsonl").is_file()
+    assert (ten / "out" / "runs" / files.file_name("5 of 5") / "dense.run").is_file()
 
 
 def test_a_grown_index_is_not_grown_again(shared_store: Store, ten: Path, name: str) -> None:
@@ -482,6 +584,25 @@ def test_a_grown_index_is_not_grown_again(shared_store: Store, ten: Path, name: 
     again = run(shared_store, ten, name, "growth", language=asked, encoder=encoder)
     assert (asked.extracted, encoder.encoded) == ([], [])
     assert again.results == first.results
+
+
+def test_an_index_of_other_extractions_is_not_known(shared_store: Store, ten: Path, name: str) -> None:
+    ready = ten / "ready.jsonl"
+    lines = [{"passage_id": f"p{n}", "propositions": [{"text": "rain", "entities": []}]} for n in range(10)]
+    ready.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    first = run(shared_store, ten, name, "growth", extractions=ready)
+    ready.write_text(ready.read_text().replace("rain", "alpha engine"))
+    again = run(shared_store, ten, name, "growth", extractions=ready)
+    digests = zip(again.conditions, first.conditions, strict=True)
+    assert [a.corpus_digest == b.corpus_digest for a, b in digests] == [False] * 5
+
+
+def test_an_index_of_other_prompts_is_not_known(shared_store: Store, ten: Path, name: str) -> None:
+    run(shared_store, ten, name, "growth", language=sentences())
+    prompted = HashEncoder()
+    prompted.prompts = {"question": "query: "}
+    with pytest.raises(VectorSpaceMismatch):  # it looks at the index, which has other vectors
+        run(shared_store, ten, name, "growth", language=sentences(), encoder=prompted)
 
 
 def test_elsewhere_the_index_shrinks_first(shared_store: Store, ten: Path, name: str) -> None:
@@ -542,6 +663,16 @@ def test_another_model_indexes_the_same_propositions_and_extracts_nothing(
         WHERE corpus.name = %(name)s GROUP BY passage_key, proposition.body ORDER BY passage_key"""
     assert rows(shared_store, query, name=name) == rows(shared_store, query, name=f"{name}-hash-32")
     assert ("full, hash-32", "full, hash-64") in {(d.method, d.against) for d in found.differences}
+
+
+def test_embeddings_without_gold_draw_and_compare_nothing(
+    shared_store: Store, folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embeddings, "load", lambda _: HashEncoder(32))
+    without_gold(folder)
+    found = run(shared_store, folder, name, "embeddings", embeddings=[EmbeddingSettings()])
+    assert (found.plots, found.differences) == ((), ())
+    assert len(found.results) == 6
 
 
 def test_the_study_of_embeddings_needs_another_model(shared_store: Store, folder: Path, name: str) -> None:

@@ -88,3 +88,8 @@ def test_values_of_other_questions_are_refused() -> None:
 def test_no_question_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one question"):
         bootstrap.paired(np.zeros(0), np.zeros(0), seed=1)
+
+
+def test_a_value_that_is_no_number_is_refused() -> None:
+    with pytest.raises(ValueError, match="a difference is NaN"):
+        bootstrap.paired(np.array([1.0, np.nan]), np.array([0.5, 0.5]), seed=1)

@@ -117,3 +117,22 @@ def test_a_line_that_is_not_of_a_run_is_an_error(tmp_path: Path, line: str) -> N
 def test_a_run_is_read_by_falling_score(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("q Q0 a 2 0.1 t\nq Q0 b 1 0.9 t\n")
     assert read_run(tmp_path / "run") == {"q": [("b", 0.9), ("a", 0.1)]}
+
+
+def test_equal_scores_of_a_run_stand_by_key(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("q Q0 b 1 0.5 t\nq Q0 c 2 0.9 t\nq Q0 a 3 0.5 t\n")
+    assert [key for key, _ in read_run(tmp_path / "run")["q"]] == ["c", "a", "b"]
+
+
+def test_a_passage_twice_in_a_ranking_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("q Q0 a 1 0.9 t\nr Q0 a 1 0.9 t\nq Q0 a 2 0.5 t\n")
+    with pytest.raises(InputError, match="line 3: question 'q' has passage 'a' already") as caught:
+        read_run(tmp_path / "run")
+    assert caught.value.line_number == 3
+
+
+@pytest.mark.parametrize("score", ["nan", "inf", "-inf", "1e39"])
+def test_a_score_of_a_run_that_is_no_finite_number_is_an_error(tmp_path: Path, score: str) -> None:
+    (tmp_path / "run").write_text(f"q Q0 b 1 0.9 t\nq Q0 a 2 {score} t\n")
+    with pytest.raises(InputError, match=f"line 2: the score must be a finite 32-bit number, not {score}"):
+        read_run(tmp_path / "run")

@@ -67,6 +67,8 @@ def _other(setup: Setup, settings: EmbeddingSettings) -> Index:
 def summarise(findings: Findings) -> Summary:
     labels = [condition.label for condition in findings.conditions]
     first = labels[0]
+    if any(m not in findings.result("full", label).means for m in _MEASURES for label in labels):
+        return Summary()  # no gold: nothing to draw or compare
     plot = Plot(
         title="The full method under each embedding model",
         kind="bars",

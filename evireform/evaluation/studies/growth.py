@@ -6,15 +6,12 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from evireform import ingestion
-from evireform.errors import CorpusNotFound, UsageError
+from evireform.errors import UsageError
 from evireform.evaluation.indexing import ingest_all
 from evireform.evaluation.plan import Findings, Index, Plan, Setup, Summary
 from evireform.evaluation.records import Plot, Series
-from evireform.evaluation.stored import StoredExtractions
 from evireform.formats.datasets import Dataset
 from evireform.records import IngestionSummary, Passage, Question
-from evireform.store import corpora
 
 GROUPS = 5
 
@@ -95,17 +92,10 @@ def indexes(setup: Setup) -> Iterator[Index]:
 
 def _grow(setup: Setup, groups: Groups, last: int) -> IngestionSummary:
     """Bring the corpus to the groups up to ``last``."""
-    name = f"{setup.corpus_name}-growth"
-    try:
-        with setup.store.transaction(read_only=True) as tx:
-            held = StoredExtractions(setup.store, corpora.get_corpus(tx, name))
-        extra = [key for key in held if groups.group_of.get(key, GROUPS) > last]
-        ingestion.delete(setup.store, name, extra)
-    except CorpusNotFound:
-        pass
     return ingest_all(
-        setup, name, setup.encoder,
-        only=lambda key: groups.group_of.get(key, GROUPS) <= last, stage=f"ingest {last + 1} of {GROUPS}",
+        setup, f"{setup.corpus_name}-growth", setup.encoder,
+        only=lambda key: groups.group_of.get(key, GROUPS) <= last, alone=True,
+        stage=f"ingest {last + 1} of {GROUPS}",
     )  # fmt: skip
 
 

@@ -44,14 +44,16 @@ def summarise(findings: Findings) -> Summary:
         tables.append(
             Table(
                 title=f"Sensitivity to {field}",
-                columns=(Column(name=field, unit="mean"), *(Column(name=m, unit="share") for m in _MEASURES)),
+                columns=(Column(name=field, unit="text"), *(Column(name=m, unit="share") for m in _MEASURES)),
                 rows=tuple(
-                    (value, *(result.means.get(measure) for measure in _MEASURES))
+                    (f"{value:g}", *(result.means.get(measure) for measure in _MEASURES))
                     for value, result in zip(values, results, strict=True)
                 ),
                 note=f"the setting of the other studies is {own:g}",
             )
         )
+        if any(measure not in result.means for measure in _MEASURES for result in results):
+            continue  # no gold: nothing to draw
         plots.append(
             Plot(
                 title=f"Sensitivity to {field}",
