@@ -13,7 +13,7 @@ from evireform.evaluation import funnel
 from evireform.evaluation.comparing import difference
 from evireform.evaluation.files import read_outcomes, read_questions, read_study
 from evireform.evaluation.plots import measure_name
-from evireform.evaluation.records import Column, MethodResult, Outcome, Study
+from evireform.evaluation.records import PAIRED, Column, MethodResult, Outcome, Study
 from evireform.evaluation.report import plain, table
 from evireform.records import Question
 
@@ -156,12 +156,7 @@ def markdown(comparison: Comparison) -> str:
         Column(name="measure", unit="text"),
         Column(name="first", unit="share"),
         Column(name="second", unit="share"),
-        Column(name="difference", unit="points"),
-        Column(name="low", unit="points"),
-        Column(name="high", unit="points"),
-        Column(name="without zero", unit="text"),
-        Column(name="better", unit="count"),
-        Column(name="worse", unit="count"),
+        *PAIRED,
     ]
     rows = [
         (

@@ -213,6 +213,17 @@ class Column:
     unit: Unit
 
 
+PAIRED = (
+    Column(name="difference", unit="points"),
+    Column(name="low", unit="points"),
+    Column(name="high", unit="points"),
+    Column(name="without zero", unit="text"),
+    Column(name="better", unit="count"),
+    Column(name="worse", unit="count"),
+)
+"""How a paired difference is shown, wherever one is."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """Rows of figures. The first column names the row."""

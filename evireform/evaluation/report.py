@@ -21,6 +21,7 @@ from markdown_it import MarkdownIt
 from evireform.evaluation import funnel, plots
 from evireform.evaluation.files import read_outcomes, read_questions, write_whole
 from evireform.evaluation.records import (
+    PAIRED,
     Column,
     Difference,
     MethodResult,
@@ -286,12 +287,7 @@ def _differences(page: _Page, study: Study) -> None:
         Column(name="method", unit="text"),
         Column(name="against", unit="text"),
         Column(name="measure", unit="text"),
-        Column(name="difference", unit="points"),
-        Column(name="low", unit="points"),
-        Column(name="high", unit="points"),
-        Column(name="without zero", unit="text"),
-        Column(name="better", unit="count"),
-        Column(name="worse", unit="count"),
+        *PAIRED,
     ]
     page.add_table(
         columns,

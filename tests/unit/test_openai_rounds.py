@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,7 +11,6 @@ import pytest
 from evireform.language.openai import OpenAILanguage
 from evireform.language.prompts import load
 from evireform.records import ObservedPassage
-from evireform.settings import LanguageSettings
 from tests.doubles.scripted_openai import Request, ScriptedOpenAI
 
 Backend = Callable[..., OpenAILanguage]
@@ -25,28 +24,6 @@ def passage(key: str, text: str = "", title: str = "") -> ObservedPassage:
 
 OBSERVED = [passage("ada", "Ada Lovelace knew Charles Babbage.", "Ada Lovelace")]
 POOL = [passage("babbage", "Charles Babbage was born in London.", "Charles Babbage"), *OBSERVED, passage("c")]
-
-
-@pytest.fixture
-def server() -> Iterator[ScriptedOpenAI]:
-    with ScriptedOpenAI() as running:
-        yield running
-
-
-@pytest.fixture
-def backend(
-    server: ScriptedOpenAI, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> Backend:
-    """Builds a backend on the server. The model's name is the test's, so that no test remembers another's."""
-    monkeypatch.setenv("OPENAI_API_KEY", "for tests")
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-
-    def build(**settings: Any) -> OpenAILanguage:
-        return OpenAILanguage(
-            LanguageSettings(backend="openai", model=request.node.name, base_url=server.base_url, **settings)
-        )
-
-    return build
 
 
 def sent(request: Request) -> dict[str, Any]:
