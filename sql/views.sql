@@ -225,7 +225,8 @@ WHERE passage.state = 'failed';
 COMMENT ON VIEW ingestion_failures IS
     'Passages whose extraction failed, with the reason. Ingesting them again tries again.';
 
-COMMENT ON TABLE tenant IS 'Who owns corpora: a login role of the server.';
+COMMENT ON TABLE tenant IS 'Who owns corpora. Its roles are in tenant_member.';
+COMMENT ON TABLE tenant_member IS 'Which login role belongs to which tenant, and whether it writes or only reads.';
 COMMENT ON TABLE corpus IS 'A set of passages that is searched as one, with the settings that its rows depend on.';
 COMMENT ON TABLE vector_space IS
     'An embedding model as a corpus uses it; its vectors are in the partition embedding_<corpus_id>_<space_id>.';
@@ -242,3 +243,10 @@ COMMENT ON TABLE embedding IS 'Vectors of propositions or passages, one partitio
 COMMENT ON TABLE model_call IS
     'The ledger: every call of a language model, what for, tokens, cost, time, error, and an answer to reuse. See call_cost.';
 COMMENT ON TABLE question_log IS 'Searches as they went, enough to read why a passage ranked and to replay them.';
+COMMENT ON TABLE question_passage IS 'Which passages a logged search had in hand, so that a deletion finds what to forget.';
+COMMENT ON TABLE passage_metadata IS 'Metadata of passages that searches can filter by, one row a value.';
+COMMENT ON TABLE entity_decision IS
+    'What operators decided: mentions of one canonical form stand for the entity of another, everywhere or in one passage.';
+COMMENT ON TABLE entity_log IS 'Every decision about entities, and every one that was taken back.';
+COMMENT ON TABLE queued_passage IS 'Passages that wait for a worker, and who has them on lease.';
+COMMENT ON TABLE worker IS 'Processes that work on the queue, and when each was last seen.';

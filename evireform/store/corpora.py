@@ -12,7 +12,7 @@ from sqlalchemy.dialects.postgresql import insert
 from evireform.errors import CorpusNotFound, UsageError, VectorSpaceMismatch
 from evireform.records import CorpusRow, SpaceRow, Titles
 from evireform.store.schema import corpus as corpus_table
-from evireform.store.schema import tenant, vector_space
+from evireform.store.schema import tenant, tenant_member, vector_space
 from evireform.wellformed import well_formed
 
 if TYPE_CHECKING:
@@ -30,9 +30,14 @@ def default_tenant_id(tx: Transaction) -> int:
 
 def create_default_tenant(tx: Transaction) -> None:
     """Make the default tenant, which belongs to the current role, unless it is there."""
-    tx.core(
-        insert(tenant).values(name=DEFAULT_TENANT, role_name=sa.func.current_user()).on_conflict_do_nothing()
+    made = tx.core(
+        insert(tenant).values(name=DEFAULT_TENANT).on_conflict_do_nothing().returning(tenant.c.tenant_id)
     )
+    for row in made:
+        member = insert(tenant_member).values(
+            role_name=sa.func.current_user(), tenant_id=row[0], access="writer"
+        )
+        tx.core(member.on_conflict_do_nothing())
 
 
 def create_corpus(tx: Transaction, name: str, *, titles: Titles) -> CorpusRow:

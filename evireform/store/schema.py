@@ -80,10 +80,23 @@ tenant = Table(
     metadata,
     _identity("tenant_id"),
     _name("name"),
-    _text("role_name"),
+    _flag("shares_answers"),
     _moment("created_at"),
     PrimaryKeyConstraint("tenant_id"),
     sa.UniqueConstraint("name"),
+)
+
+tenant_member = Table(
+    "tenant_member",
+    metadata,
+    _name("role_name"),
+    _id("tenant_id"),
+    _text("access"),
+    _moment("created_at"),
+    PrimaryKeyConstraint("role_name", "tenant_id"),
+    _references("tenant", "tenant_id", cascade=True),
+    sa.CheckConstraint("access IN ('writer', 'reader')", name="access"),
+    Index("ix_tenant_member_tenant", "tenant_id"),
 )
 
 corpus = Table(
@@ -95,6 +108,7 @@ corpus = Table(
     _text("titles"),
     _text_or_empty("extractor"),
     _text_or_empty("language"),
+    Column("shadow_of", BigInteger),
     _moment("created_at"),
     PrimaryKeyConstraint("corpus_id"),
     sa.UniqueConstraint("tenant_id", "name"),
@@ -314,4 +328,108 @@ question_log = Table(
     PrimaryKeyConstraint("corpus_id", "question_id"),
     _references("corpus", "corpus_id", cascade=True),
     Index("ix_question_log_asked_at", "corpus_id", "asked_at"),
+)
+
+queued_passage = Table(
+    "queued_passage",
+    metadata,
+    _id("corpus_id"),
+    _name("passage_key"),
+    _id("tenant_id"),
+    _text_or_empty("title"),
+    _text("body"),
+    _json("metadata", "{}"),
+    Column("extraction", JSONB),
+    _integer("attempts", "0"),
+    _text_or_empty("reason"),
+    Column("worker_id", BigInteger),
+    Column("leased_until", TIMESTAMP(timezone=True)),
+    _moment("queued_at"),
+    PrimaryKeyConstraint("corpus_id", "passage_key"),
+    _references("corpus", "corpus_id", cascade=True),
+    Index("ix_queued_passage_turn", "corpus_id", "queued_at", "passage_key"),
+)
+
+worker = Table(
+    "worker",
+    metadata,
+    _identity("worker_id"),
+    _id("tenant_id"),
+    _text("host"),
+    _integer("process"),
+    _moment("started_at"),
+    _moment("seen_at"),
+    _integer("written", "0"),
+    _integer("failed", "0"),
+    PrimaryKeyConstraint("worker_id"),
+)
+
+passage_metadata = Table(
+    "passage_metadata",
+    metadata,
+    _id("corpus_id"),
+    _id("passage_id"),
+    _name("name"),
+    _name("value"),
+    _text("kind"),
+    _id("tenant_id"),
+    Column("number", DOUBLE_PRECISION),
+    PrimaryKeyConstraint("corpus_id", "passage_id", "name", "kind", "value"),
+    _references("passage", "corpus_id", "passage_id", cascade=True),
+    sa.CheckConstraint("kind IN ('text', 'number', 'boolean')", name="kind"),
+    sa.CheckConstraint("(kind = 'number') = (number IS NOT NULL)", name="number"),
+    Index("ix_passage_metadata_value", "corpus_id", "name", "kind", "value", "passage_id"),
+    Index(
+        "ix_passage_metadata_number",
+        "corpus_id",
+        "name",
+        "number",
+        "passage_id",
+        postgresql_where=sa.text("number IS NOT NULL"),
+    ),
+)
+
+entity_decision = Table(
+    "entity_decision",
+    metadata,
+    _id("corpus_id"),
+    _name("canonical"),
+    Column("passage_key", _NAME, nullable=False, server_default=""),
+    _id("tenant_id"),
+    _name("target"),
+    Column("decided_by", Text, nullable=False, server_default=sa.func.current_user()),
+    _moment("decided_at"),
+    PrimaryKeyConstraint("corpus_id", "canonical", "passage_key"),
+    _references("corpus", "corpus_id", cascade=True),
+    sa.CheckConstraint("target <> canonical AND target <> ''", name="target"),
+    Index("ix_entity_decision_target", "corpus_id", "target"),
+)
+
+entity_log = Table(
+    "entity_log",
+    metadata,
+    _id("corpus_id"),
+    _identity("log_id"),
+    _id("tenant_id"),
+    _text("action"),
+    _text("canonical"),
+    _text("target"),
+    _text_or_empty("passage_key"),
+    Column("decided_by", Text, nullable=False, server_default=sa.func.current_user()),
+    _moment("decided_at"),
+    PrimaryKeyConstraint("corpus_id", "log_id"),
+    _references("corpus", "corpus_id", cascade=True),
+    sa.CheckConstraint("action IN ('merge', 'split')", name="action"),
+)
+
+question_passage = Table(
+    "question_passage",
+    metadata,
+    _id("corpus_id"),
+    _name("passage_key"),
+    _id("question_id"),
+    _id("tenant_id"),
+    PrimaryKeyConstraint("corpus_id", "passage_key", "question_id"),
+    _references("question_log", "corpus_id", "question_id", cascade=True),
+    Index("ix_question_passage_question", "corpus_id", "question_id"),
 )

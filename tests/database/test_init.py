@@ -107,7 +107,7 @@ def test_again_it_changes_nothing(empty_database_url: str) -> None:
 def test_the_default_tenant_is_the_role_that_ran_it(empty_database_url: str) -> None:
     make(empty_database_url)
     user = value(empty_database_url, "SELECT current_user::text")
-    assert value(empty_database_url, "SELECT role_name FROM evireform.tenant WHERE name = 'default'") == user
+    assert value(empty_database_url, "SELECT role_name FROM evireform.tenant_member") == user
 
 
 def test_t15_eight_processes_at_once(empty_database_url: str) -> None:
