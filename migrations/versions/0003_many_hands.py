@@ -1,9 +1,9 @@
 """Many hands: roles of tenants, a queue and its workers, metadata to filter by, decisions about entities.
 
-Why: a role may belong to several tenants, and write or only read; work that waits must outlive the process that
-brought it; filters need columns whose comparisons an index can serve under row-level security, which those of
-jsonb cannot; what an operator decided about entities must outlive the propositions it was decided on; and a deleted
-passage must be found in the log of questions without reading all of it.
+Why: a role may belong to several tenants, and write or only read; work that waits must outlive the process
+that brought it; filters need columns whose comparisons an index can serve under row-level security, which
+those of jsonb cannot; what an operator decided about entities must outlive the propositions it was decided
+on; and a deleted passage must be found in the log of questions without reading all of it.
 
 Revision ID: 0003
 """

@@ -169,6 +169,16 @@ def test_retry_after_is_waited_for(server: ScriptedOpenAI, backend: Backend) -> 
     assert time.perf_counter() - started >= 0.3
 
 
+def test_a_wait_that_is_no_number_leaves_the_back_off(
+    server: ScriptedOpenAI, backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[object] = []
+    monkeypatch.setattr(chat, "_BACK_OFF", lambda state: float(bool(waits.append(state))))
+    server.on("select", Reply(status=429, content="busy", headers={"Retry-After": "nan"}), A1)
+    selection = backend().select("Who?", CANDIDATES, limit=12)
+    assert (selection.calls[0].attempts, len(waits)) == (2, 1)
+
+
 def test_attempts_are_bounded(server: ScriptedOpenAI, backend: Backend) -> None:
     server.on("select", Reply(status=503, content="down for today", headers={"Retry-After": "0"}))
     selection = backend(attempts=3).select("Who?", CANDIDATES, limit=12)
@@ -475,6 +485,13 @@ def test_a_stream_that_ends_in_the_middle_is_no_answer(server: ScriptedOpenAI, b
     _, outcome = read_aloud(backend(attempts=1))
     assert outcome.answer is None
     assert "the stream ended in the middle" in outcome.problem
+
+
+def test_an_error_in_the_middle_of_a_stream_is_repeated(server: ScriptedOpenAI, backend: Backend) -> None:
+    event = f"data: {json.dumps({'error': {'message': 'overloaded', 'type': 'server_error'}})}\n\n"
+    server.on("select", Reply(raw=event.encode()), A1)
+    _, outcome = read_aloud(backend(attempts=2))
+    assert (outcome.answer.selected, outcome.calls[0].attempts) == (["A1"], 2)
 
 
 def test_a_server_that_is_down_is_asked_to_stream_again(server: ScriptedOpenAI, backend: Backend) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -479,12 +480,14 @@ def _line(text: str) -> str:
 
 
 def _is_transient(error: BaseException) -> bool:
-    from openai import APIConnectionError, APIStatusError
+    from openai import APIConnectionError, APIError, APIStatusError
 
     if isinstance(error, APIStatusError):
         passing = error.status_code in _TRANSIENT_STATUSES or error.status_code >= 500
         exhausted = error.code == "insufficient_quota"
         return passing and not exhausted and (_retry_after_s(error) or 0.0) <= MAX_RETRY_AFTER_S
+    if type(error) is APIError:  # an error event in a stream: its status said that all was well
+        return error.code != "insufficient_quota"
     return isinstance(error, APIConnectionError | ConnectionError | json.JSONDecodeError)
 
 
@@ -493,9 +496,11 @@ def _retry_after_s(error: BaseException | None) -> float | None:
     headers = getattr(getattr(error, "response", None), "headers", {})
     for name, per_second in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         try:
-            return max(0.0, float(headers.get(name, "")) / per_second)
+            asked_s = float(headers.get(name, "")) / per_second
         except ValueError:
             continue
+        if not math.isnan(asked_s):
+            return max(0.0, asked_s)
     try:
         return max(0.0, parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - time.time())
     except (ValueError, TypeError):
