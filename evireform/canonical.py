@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 
 _PAIRS = (
     ("``", "''"), ("''", "''"), ('"', '"'), ("'", "'"), ("`", "`"),
@@ -16,10 +17,15 @@ _SPACE = re.compile(r"\s+")
 _FULL_STOPS = ".。۔।"
 _INITIALISM = re.compile(r"[^\W\d_]\.[^\W\d_]\.$")
 _APOSTROPHE = re.compile(r"(?<=\w)['’](?=\w)")
+_LEGAL_FORMS = {
+    "inc", "ltd", "llc", "plc", "corp", "co", "company", "gmbh", "ag", "kg", "sa", "spa", "bv", "nv", "ab",
+}  # fmt: skip
+_MARKS = frozenset(".,:;!'’`´·")
 MAX_ENTITY_CHARACTERS = 300
 """Longest canonical form that is taken for a name."""
 
 
+@lru_cache(maxsize=65_536)
 def canonical(surface: str) -> str:
     """Fold a surface form: NFKC, casefold, single spaces, no matched outer quotes, no trailing ``, ; : .``.
 
@@ -80,3 +86,31 @@ def _closes_itself(inner: str, opening: str, closing: str) -> bool:
         if depth < 0:
             return False
     return depth == 0
+
+
+def likeness(name: str) -> str:
+    """A canonical form without what often differs between two spellings of one name.
+
+    Accents, spaces, dashes, brackets, quotes, other marks of a sentence, a leading ``the`` and the legal form
+    of a company go; symbols stay. Two names that are alike are probably one, which a person has to say.
+
+    >>> likeness("the coca-cola co."), likeness("coca cola")
+    ('cocacola', 'cocacola')
+    >>> likeness("café"), likeness("c++"), likeness("c#")
+    ('cafe', 'c++', 'c#')
+    """
+    kept = "".join(
+        " " if _separates(character) else character
+        for character in unicodedata.normalize("NFKD", name)
+        if not unicodedata.combining(character) and character not in _MARKS
+    )
+    words = kept.split()
+    if len(words) > 1 and words[0] == "the":
+        words = words[1:]
+    if len(words) > 1 and words[-1] in _LEGAL_FORMS:
+        words = words[:-1]
+    return "".join(words)
+
+
+def _separates(character: str) -> bool:
+    return character.isspace() or unicodedata.category(character) in ("Pd", "Pc", "Ps", "Pe", "Pi", "Pf")

@@ -4,7 +4,9 @@
 
     EvireformError                  exit code 1
     ├── UsageError                  exit code 2: an argument or a setting is wrong
-    │   └── CorpusNotFound
+    │   ├── CorpusNotFound
+    │   └── EntityNotFound
+    ├── CorpusSwitched              another generation of the corpus took its name meanwhile
     ├── InputError                  a file that cannot be read as what it should be
     ├── DatabaseError               the server refused, vanished, or timed out
     │   ├── DatabaseUnreachable
@@ -45,6 +47,22 @@ class UsageError(EvireformError):
 
 class CorpusNotFound(UsageError):
     """There is no corpus of this name."""
+
+    def __init__(self, message: str | None = None, *, name: str = "") -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class CorpusSwitched(EvireformError):
+    """The corpus was switched to another generation meanwhile: repeat it, and it goes on in that one."""
+
+    def __init__(self, message: str | None = None, *, name: str = "") -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class EntityNotFound(UsageError):
+    """No proposition of the corpus names this entity."""
 
     def __init__(self, message: str | None = None, *, name: str = "") -> None:
         super().__init__(message)

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from decimal import Decimal
 from typing import Any, Literal
 
+from evireform.filters import Filter
+
 PassageState = Literal["ready", "empty", "failed"]
+Access = Literal["writer", "reader"]
+"""What a role may do in a tenant: write, or only search."""
+
 Titles = Literal["off", "on"]
 
 
@@ -314,7 +320,8 @@ class Ranking:
 
     ``reason`` says why the ranking is empty; ``degraded`` lists every fall-back, cut and shortage.
     ``judged`` holds the keys that a judge listed for the final set, in its order, whether ranked or not.
-    ``log_id`` names the row of ``question_log`` that can replay it, where it was logged.
+    ``log_id`` names the row of ``question_log`` that can replay it, where it was logged. ``where`` is the
+    filter: no other passages were looked at.
     """
 
     question: str
@@ -331,6 +338,7 @@ class Ranking:
     cost: Cost
     judged: tuple[str, ...] = ()
     log_id: int | None = None
+    where: Filter = ()
 
     @property
     def trace(self) -> dict[str, tuple[TraceTerm, ...]]:
@@ -433,6 +441,101 @@ class IngestionSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EnqueueSummary:
+    """What became of passages that were to wait for a worker.
+
+    ``queued`` are new in the queue, ``replaced`` took the place of an older text there, ``waiting`` waited
+    there as they are already. ``unchanged`` are in the index as they are and ``relabelled`` got a new title
+    or new metadata there: neither needs a worker.
+    """
+
+    queued: int = 0
+    replaced: int = 0
+    waiting: int = 0
+    unchanged: int = 0
+    relabelled: int = 0
+    rejected: tuple[Rejected, ...] = ()
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchDone:
+    """What a worker did in one transaction, in passages, with the reasons of those that failed.
+
+    ``written`` counts the failed ones too. ``returned`` failed, and wait for another attempt; ``lost`` were
+    deleted, replaced or taken over while they were extracted, so that what was made of them is not written.
+    """
+
+    corpus: str
+    written: int = 0
+    failed: tuple[Rejected, ...] = ()
+    returned: tuple[Rejected, ...] = ()
+    lost: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSummary:
+    """What a worker did until it ended: passages as in `BatchDone`, and what it took.
+
+    ``reason`` says why no further model call could be made; it is empty where the queue was empty or somebody
+    stopped the worker. ``refused`` are corpora whose embedding model is another one, each with both names.
+    Calls, tokens and ``cost`` are as in `IngestionSummary`.
+    """
+
+    written: int = 0
+    failed: int = 0
+    returned: int = 0
+    lost: int = 0
+    reason: str = ""
+    refused: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    model_calls: int = 0
+    cached: int = 0
+    tokens_in: int | None = 0
+    tokens_out: int | None = 0
+    cost: Decimal | None = Decimal(0)
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueProgress:
+    """How far the queue of a corpus is.
+
+    ``waiting`` passages are to be had now, ``leased`` ones are with a worker; of both ``tried`` failed before
+    and are tried again. ``ready``, ``empty`` and ``failed`` passages are in the index. ``rate`` counts
+    passages written per second over the last minute, whoever wrote them; ``left_s`` is the time that the
+    queue takes at that rate, None where nothing is written. ``failures`` lists at most a hundred. ``cost``
+    is what all model calls of the corpus took so far, None where it is not known.
+    """
+
+    name: str
+    waiting: int
+    leased: int
+    tried: int
+    ready: int
+    empty: int
+    failed: int
+    rate: float
+    left_s: float | None
+    failures: tuple[Rejected, ...] = ()
+    cost: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerRow:
+    """A worker as the database knows it. One that is not ``alive`` was not heard of for a minute."""
+
+    worker_id: int
+    host: str
+    process: int
+    started_at: datetime
+    unseen_s: float
+    alive: bool
+    written: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CostRow:
     """Model calls of one group: how many, their tokens and their cost.
 
@@ -491,8 +594,63 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """Rows that do not follow from what they derive from, or refer to nothing.
+
+    ``check`` says what was compared, ``wrong`` how many rows are, ``examples`` holds some of them in words.
+    ``corpus`` is empty for what belongs to none. ``mended`` says that all of them were put right; where they
+    were not, ``remedy`` says what to do.
+    """
+
+    check: str
+    corpus: str
+    wrong: int
+    examples: tuple[str, ...]
+    remedy: str
+    mended: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """What an audit of some corpora found: nothing, where all is true."""
+
+    corpora: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    seconds: float = 0.0
+
+    @property
+    def true(self) -> bool:
+        """Whether every row is as it should be by now."""
+        return all(finding.mended for finding in self.findings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantMember:
+    """A database role that belongs to a tenant: a ``writer``, or a ``reader``, who only searches."""
+
+    role: str
+    access: Access
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantRow:
+    """A tenant: how many corpora it has, who belongs to it, and whether it shares its answers.
+
+    Answers of models are shared among all tenants that do so; nothing else ever is.
+    """
+
+    name: str
+    corpora: int
+    shares_answers: bool
+    members: tuple[TenantMember, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CorpusRow:
-    """A corpus as the database knows it. ``extractor`` names what made its propositions, where any did."""
+    """A corpus as the database knows it. ``extractor`` names what made its propositions, where any did.
+
+    ``deletions`` counts what was deleted until now: whoever writes down what he read before compares it.
+    """
 
     corpus_id: int
     tenant_id: int
@@ -500,6 +658,7 @@ class CorpusRow:
     titles: Titles
     extractor: str = ""
     language: str = ""
+    deletions: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -517,8 +676,48 @@ class SpaceRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SpaceReport:
+    """A vector space with what it holds, and the last measurement of its index.
+
+    Attributes:
+        space: The space.
+        items: Propositions or passages of the corpus.
+        vectors: How many of them have one in the space.
+        index_bytes: Size of the index; 0 where searches scan.
+        recall: Share of the true 100 nearest that the index finds; None where it was never measured.
+        breadth: ``ef_search`` of that measurement.
+        measured_at: When it was.
+    """
+
+    space: SpaceRow
+    items: int
+    vectors: int
+    index_bytes: int
+    recall: float | None = None
+    breadth: int | None = None
+    measured_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexReport:
+    """What `evireform.spaces.index` did to a space and found.
+
+    ``worst`` is the least recall of a sampled item.
+    """
+
+    report: SpaceReport
+    action: Literal["built", "rebuilt", "kept", "none"]
+    build_s: float
+    sampled: int
+    worst: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CorpusStatus:
-    """What a corpus holds. ``failures`` lists at most a hundred failed passages with their reasons."""
+    """What a corpus holds. ``failures`` lists at most a hundred failed passages with their reasons.
+
+    ``waiting`` passages are in its queue, ``leased`` more are with a worker.
+    """
 
     name: str
     titles: Titles
@@ -531,6 +730,135 @@ class CorpusStatus:
     incidence: int
     spaces: tuple[SpaceRow, ...]
     failures: tuple[Rejected, ...]
+    waiting: int = 0
+    leased: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntityForm:
+    """A surface form of an entity, and how many propositions mention it."""
+
+    form: str
+    mentions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntityPassage:
+    """A passage that names an entity in ``propositions`` of its ``passage_size`` propositions."""
+
+    passage_key: str
+    title: str
+    propositions: int
+    passage_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntityNeighbour:
+    """An entity that shares ``shared`` propositions with another one. ``degree`` is its own."""
+
+    canonical: str
+    display: str
+    degree: int
+    shared: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntityDecision:
+    """What an operator decided: mentions of ``canonical`` stand for the entity ``target``.
+
+    It holds in the passage ``passage_key``, or everywhere where that is empty. ``decided_by`` is a database
+    role.
+    """
+
+    canonical: str
+    target: str
+    passage_key: str
+    decided_by: str
+    decided_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntityLogEntry:
+    """A decision about entities that was made or taken back.
+
+    Without a passage ``merge`` made it and ``split`` took it back; in a passage it is the other way round.
+    """
+
+    log_id: int
+    action: Literal["merge", "split"]
+    canonical: str
+    target: str
+    passage_key: str
+    decided_by: str
+    decided_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntityDetail:
+    """An entity with its neighbourhood.
+
+    ``asked`` is the canonical form that was asked for; ``canonical`` another one where that stands for it.
+    ``degree`` counts propositions, 0 where none names it and only decisions know it. ``max_weight`` is the
+    largest ``n_je / sqrt(|P_j|)`` of its passages. ``passages`` and ``neighbours`` are the first of
+    ``passage_count`` and ``neighbour_count``.
+    """
+
+    asked: str
+    canonical: str
+    display: str
+    degree: int
+    max_weight: float
+    forms: tuple[EntityForm, ...]
+    passages: tuple[EntityPassage, ...]
+    passage_count: int
+    neighbours: tuple[EntityNeighbour, ...]
+    neighbour_count: int
+    decisions: tuple[EntityDecision, ...]
+    log: tuple[EntityLogEntry, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntityPair:
+    """Two entities that are probably one: ``other`` is alike in ``spelling``, or has ``initials`` of the
+    first.
+
+    Degrees count propositions; ``canonical`` is the one that is named more, or in full.
+    """
+
+    canonical: str
+    degree: int
+    other: str
+    other_degree: int
+    reason: Literal["spelling", "initials"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntityDegree:
+    """The propositions that name an entity, before and after a change; 0 where there is no such entity."""
+
+    canonical: str
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntityMove:
+    """Mentions that stood for the entity ``canonical`` now stand for another, in so many propositions."""
+
+    canonical: str
+    propositions: int
+    passages: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntityChange:
+    """What a decision about entities changed, or with ``dry_run`` would change."""
+
+    dry_run: bool
+    log: tuple[EntityLogEntry, ...]
+    moves: tuple[EntityMove, ...]
+    degrees: tuple[EntityDegree, ...]
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from evireform.budget import parse_budget
 from evireform.errors import UsageError
+from evireform.filters import Filter, conditions
 from evireform.records import Titles
 
 EmbeddingBackend = Literal["onnx", "sentence-transformers", "openai"]
@@ -143,6 +144,8 @@ class SearchSettings:
             and says what is still missing.
         set_weight: Weight of a judge that chooses the final set, in [0, 1]; 0 asks none.
         set_pool: Passages of the ranking that the judge chooses from.
+        where: Conditions on the metadata of passages; a search looks at no passage that does not meet all of
+            them. Given with a search (`Corpus.search`), not by the configuration.
     """
 
     k: int = 5
@@ -161,6 +164,7 @@ class SearchSettings:
     rounds: int = 1
     set_weight: float = 0.0
     set_pool: int = 20
+    where: Filter = ()
 
     def __post_init__(self) -> None:
         _check_whole("k", self.k, 1, 10_000)
@@ -176,6 +180,8 @@ class SearchSettings:
         _check_range("set_weight", self.set_weight, 0.0, 1.0)
         _check_whole("set_pool", self.set_pool, 2, 100)
         _check_choice("reformulate", self.reformulate, ("off", "residual", "repeat-question"))
+        if conditions(self.where) != self.where:
+            raise UsageError("where must be a tuple of conditions")
 
     @property
     def depth(self) -> int:
@@ -241,21 +247,70 @@ class CorpusSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings:
+    """How a worker drains the queue.
+
+    Attributes:
+        batch: Passages that are taken on lease and written together.
+        lease_s: How long a passage stays with a worker that is not heard of any more; one that is alive
+            extends its leases long before.
+        attempts: How often a passage is tried before it has failed.
+        poll_s: Longest wait between two looks at an empty queue.
+    """
+
+    batch: int = 32
+    lease_s: float = 60.0
+    attempts: int = 3
+    poll_s: float = 5.0
+
+    def __post_init__(self) -> None:
+        _check_whole("batch", self.batch, 1, 1_000)
+        _check_range("lease_s", self.lease_s, 0.1, 86_400)
+        _check_whole("attempts", self.attempts, 1, 1_000)
+        _check_range("poll_s", self.poll_s, 0.01, 3_600)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Everything that `evireform.connect` can be told."""
+    """Everything that `evireform.connect` can be told.
+
+    Attributes:
+        embedding: Which embedding model.
+        language: Which language backend.
+        search: How searches go.
+        answer: How questions are answered.
+        schema: Schema of the tables.
+        tenant: Name of the tenant whose corpora are meant; empty is the only one that the role belongs to.
+        role: Role whose rights every transaction takes; empty is the login role.
+        statement_timeout_s: Longest that a statement may run; 0 is without end.
+        min_recall: Recall of an index of vectors, as it was measured last, below which ``doctor`` warns.
+        pool_size: Connections kept open.
+        keep_log: Whether a deletion leaves logged searches that had the passage in hand whole, and what
+            models answered in searches, although both may quote it.
+    """
 
     embedding: EmbeddingSettings = field(default_factory=EmbeddingSettings)
     language: LanguageSettings = field(default_factory=LanguageSettings)
     search: SearchSettings = field(default_factory=SearchSettings)
     answer: AnswerSettings = field(default_factory=AnswerSettings)
+    worker: WorkerSettings = field(default_factory=WorkerSettings)
     schema: str = DEFAULT_SCHEMA
+    tenant: str = ""
+    role: str = ""
     statement_timeout_s: float = 60.0
+    min_recall: float = 0.95
     pool_size: int = 5
+    keep_log: bool = False
 
     def __post_init__(self) -> None:
         _check_range("statement_timeout_s", self.statement_timeout_s, 0, 2_000_000)
+        _check_range("min_recall", self.min_recall, 0.0, 1.0)
         if 0 < self.statement_timeout_s < 0.001:
             raise UsageError("statement_timeout_s must be 0, which is without end, or at least 0.001")
         if not self.schema or "\0" in self.schema or len(self.schema.encode()) > 63:
             raise UsageError(f"schema must be a name of 1 to 63 bytes, not {self.schema!r}")
+        if "\0" in self.tenant or len(self.tenant) > 200:
+            raise UsageError(f"tenant must be a name of up to 200 characters, not {self.tenant!r}")
+        if "\0" in self.role or len(self.role.encode()) > 63 or self.role == "none":
+            raise UsageError(f"role must be the name of a database role, not {self.role!r}")
         _check_whole("pool_size", self.pool_size, 1, 1_000)

@@ -27,7 +27,9 @@ CROSS JOIN LATERAL (
 CROSS JOIN LATERAL (
     SELECT array_agg(format('%s: %s (%s-d)', space.kind, space.model, space.dimensions)
                      ORDER BY space.kind DESC) AS active_models
-    FROM vector_space AS space WHERE space.corpus_id = corpus.corpus_id AND space.active
+    FROM vector_space AS space
+    WHERE space.corpus_id = corpus.corpus_id
+      AND space.space_id IN (corpus.proposition_space_id, corpus.passage_space_id)
 ) AS spaces;
 
 COMMENT ON VIEW corpus_overview IS
@@ -101,14 +103,16 @@ SELECT corpus.name AS corpus,
        term.value,
        CASE WHEN term.query > 0 THEN log.residual_queries -> (term.query - 1) ->> 'text' END AS residual_query,
        seed.body AS seed,
-       NULLIF(term.entity, '') AS entity
+       NULLIF(term.entity, '') AS entity,
+       log.forgotten
 FROM question_log AS log
 JOIN corpus USING (corpus_id)
-CROSS JOIN LATERAL jsonb_to_recordset(log.ranking)
-    AS ranked (rank integer, passage_key text, score double precision, trace jsonb)
-CROSS JOIN LATERAL jsonb_to_recordset(ranked.trace)
-    AS term (query integer, seed_id bigint, entity text, value double precision)
-LEFT JOIN proposition AS seed ON seed.corpus_id = log.corpus_id AND seed.proposition_id = term.seed_id;
+LEFT JOIN LATERAL jsonb_to_recordset(log.ranking)
+    AS ranked (rank integer, passage_key text, score double precision, trace jsonb) ON true
+LEFT JOIN LATERAL jsonb_to_recordset(ranked.trace)
+    AS term (query integer, seed_id bigint, entity text, value double precision) ON true
+LEFT JOIN proposition AS seed ON seed.corpus_id = log.corpus_id AND seed.proposition_id = term.seed_id
+WHERE term.value IS NOT NULL OR log.forgotten;
 
 COMMENT ON VIEW question_explained IS
     'Why each passage of a logged search ranked: one row a term; the terms of a passage sum to its score. Ask by question_id.';
@@ -119,6 +123,8 @@ COMMENT ON COLUMN question_explained.seed IS
     'The proposition that the mass started from; null where it was replaced or deleted since.';
 COMMENT ON COLUMN question_explained.entity IS
     'The entity through which the mass reached the passage; null where the seed lies in the passage.';
+COMMENT ON COLUMN question_explained.forgotten IS
+    'Whether a passage that the search had in hand was deleted: then this is the one row of the question, and says no more.';
 
 CREATE OR REPLACE VIEW call_cost WITH (security_invoker = true) AS
 SELECT model_call.call_id,
@@ -140,8 +146,11 @@ SELECT model_call.call_id,
        model_call.tokens_out,
        model_call.tokens_cached,
        model_call.cost,
-       model_call.latency_s
+       model_call.latency_s,
+       tenant.name AS tenant,
+       model_call.tenant_id
 FROM model_call
+LEFT JOIN tenant USING (tenant_id)
 LEFT JOIN question_log USING (corpus_id, question_id);
 
 COMMENT ON VIEW call_cost IS
@@ -167,9 +176,10 @@ SELECT corpus,
        COALESCE(sum(tokens_out), 0)::bigint AS tokens_out,
        COALESCE(sum(tokens_cached), 0)::bigint AS tokens_cached,
        sum(cost) FILTER (WHERE NOT cached) AS cost,
-       sum(latency_s) AS latency_s
+       sum(latency_s) AS latency_s,
+       tenant
 FROM call_cost
-GROUP BY corpus, day, model, purpose;
+GROUP BY tenant, corpus, day, model, purpose;
 
 COMMENT ON VIEW cost_by_day IS
     'Calls of language models, their tokens and cost, by corpus, day, model and purpose. A corpus stays when it is deleted.';
@@ -204,10 +214,12 @@ SELECT corpus.name AS corpus,
        passage.state,
        count(*) AS passages,
        sum(passage.proposition_count)::bigint AS propositions,
-       max(passage.updated_at) AS last_written
+       max(passage.updated_at) AS last_written,
+       tenant.name AS tenant
 FROM passage
 JOIN corpus USING (corpus_id)
-GROUP BY corpus.name, passage.state;
+LEFT JOIN tenant ON tenant.tenant_id = corpus.tenant_id
+GROUP BY tenant.name, corpus.name, passage.state;
 
 COMMENT ON VIEW ingestion_progress IS
     'Passages of each corpus by state: ready (it can rank), empty (nothing to extract), failed (see ingestion_failures).';
@@ -224,6 +236,24 @@ WHERE passage.state = 'failed';
 
 COMMENT ON VIEW ingestion_failures IS
     'Passages whose extraction failed, with the reason. Ingesting them again tries again.';
+
+CREATE OR REPLACE VIEW queue_progress WITH (security_invoker = true) AS
+SELECT corpus.name AS corpus,
+       count(*) FILTER (WHERE queued.leased_until IS NULL OR queued.leased_until < now()) AS waiting,
+       count(*) FILTER (WHERE queued.leased_until >= now()) AS on_lease,
+       count(*) FILTER (WHERE queued.reason <> '') AS tried,
+       min(queued.queued_at) AS oldest,
+       tenant.name AS tenant
+FROM queued_passage AS queued
+JOIN corpus USING (corpus_id)
+LEFT JOIN tenant ON tenant.tenant_id = corpus.tenant_id
+GROUP BY tenant.name, corpus.name;
+
+COMMENT ON VIEW queue_progress IS
+    'Passages of each corpus that wait for a worker. A corpus that is not shown has none. Reads the queue.';
+COMMENT ON COLUMN queue_progress.waiting IS 'To be had by the next worker.';
+COMMENT ON COLUMN queue_progress.on_lease IS 'With a worker until its lease is over.';
+COMMENT ON COLUMN queue_progress.tried IS 'Failed before, and are tried again; queued_passage.reason says why.';
 
 COMMENT ON TABLE tenant IS 'Who owns corpora. Its roles are in tenant_member.';
 COMMENT ON TABLE tenant_member IS 'Which login role belongs to which tenant, and whether it writes or only reads.';

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Literal, get_args
 
 from evireform.budget import Meter, parse_budget
-from evireform.errors import UsageError
+from evireform.errors import PermissionMissing, UsageError
 from evireform.prices import price_of
 from evireform.records import CorpusRow, CostReport, CostRow, ModelCall
 from evireform.store import corpora
@@ -49,6 +49,7 @@ class Calls:
         self._settings = settings
         self.price = price_of(settings.model, settings.prices)
         self._meter = self._budgeted()
+        self._refused = False
 
     @property
     def caches(self) -> bool:
@@ -92,18 +93,29 @@ class Calls:
 
     def record(self, corpus: CorpusRow, call: ModelCall, *, key: str, answer: str | None) -> ModelCall:
         """Write a call down, in a transaction of its own. Never raises; a failure is logged as a warning,
-        unless the store is closed: then Ctrl-C gave the call up.
+        unless the store is closed: then Ctrl-C gave the call up. That the role may not write is said once.
 
-        A call that was answered from the ledger took no tokens, and its answer is kept once.
+        A call that was answered from the ledger took no tokens, and its answer is kept once. That of a call
+        that a deletion overtook is not kept: it may quote what is gone.
         """
         if call.cached:
             call, answer = replace(call, tokens_in=0, tokens_out=0, tokens_cached=0), None
         call = replace(call, cost=self._cost(call))
         if self._meter:
             self._settle(self._meter, call)
+        if self._refused:
+            return call
         try:
             with self._store.transaction() as tx:
+                tx.run("share_log", {"corpus_id": corpus.corpus_id})
                 call_id = insert_call(tx, corpus, call, key=key, answer=answer)
+        except PermissionMissing as error:
+            if not self._refused:
+                _log.warning(
+                    "model calls are missing in the ledger, and not kept for later: %s", error.problem
+                )
+            self._refused = True
+            return call
         except Exception as error:
             # Whatever it is, the model has answered, and the answer is worth more than its account.
             level = logging.DEBUG if self._store.closed else logging.WARNING
@@ -137,6 +149,7 @@ def insert_call(tx: Transaction, corpus: CorpusRow, call: ModelCall, *, key: str
         "tenant_id": corpus.tenant_id,
         "corpus_id": corpus.corpus_id,
         "corpus_name": corpus.name,
+        "deletions": corpus.deletions,
         "parameters": json.dumps(dict(call.parameters)),
         "error": _kept(call.error),
         "key": key,
@@ -205,7 +218,7 @@ def extraction_rates(
 def costs(
     tx: Transaction, *, corpus: str | None = None, by: str = "corpus", since: datetime | None = None
 ) -> CostReport:
-    """What model calls took, by group. Calls of deleted corpora count, under their names.
+    """What the tenant's model calls took, by group. Calls of deleted corpora count, under their names.
 
     Args:
         tx: An open transaction.
@@ -222,7 +235,9 @@ def costs(
         raise UsageError(f"costs are told apart by {', '.join(get_args(CostGroup))}, not by {by!r}")
     if since is not None and since.tzinfo is None:
         since = since.replace(tzinfo=UTC)
-    found = tx.run("costs", {"by": by, "corpus": corpus, "since": since})
+    found = tx.run(
+        "costs", {"tenant_id": corpora.current_tenant(tx), "by": by, "corpus": corpus, "since": since}
+    )
     rows = tuple(
         CostRow(
             corpus=row[0],

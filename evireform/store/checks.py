@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from psycopg import sql
 
-from evireform.errors import DatabaseError, ExtensionMissing, PermissionMissing, ServerTooOld
+from evireform.errors import (
+    DatabaseError,
+    ExtensionMissing,
+    PermissionMissing,
+    SchemaMissing,
+    ServerTooOld,
+    UsageError,
+)
 from evireform.records import Check
+from evireform.store import corpora, spaces
 from evireform.store.revisions import known_revisions
 
 if TYPE_CHECKING:
@@ -22,7 +31,8 @@ MIN_SERVER = 150000
 MIN_EXTENSION = (0, 8)
 """pgvector with iterative scans."""
 
-_HNSW_DIMENSIONS = 4_000
+_GROWN = 2
+"""A measurement of an index is old when the space holds so many times as many vectors as then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,12 +159,13 @@ def require_schema(facts: ServerFacts, schema: str) -> None:
         )
 
 
-def check_database(store: Store, *, index_threshold: int) -> list[Check]:
+def check_database(store: Store, *, index_threshold: int, min_recall: float) -> list[Check]:
     """Look at server, extension, tables and vector spaces, as far as each lets one look at the next.
 
     Args:
         store: The database.
-        index_threshold: Vectors from which a space should have an index.
+        index_threshold: Vectors from which a space should have an index (`store.spaces.ensure_index`).
+        min_recall: Recall of an index, as it was measured last, below which something is wrong.
     """
     try:
         with store.plain_transaction(read_only=True) as tx:
@@ -173,17 +184,71 @@ def check_database(store: Store, *, index_threshold: int) -> list[Check]:
     ]
     try:
         with store.transaction(read_only=True) as tx:
-            rows = tx.run("space_facts", {})
-    except DatabaseError as exc:
+            rows = tx.run("space_facts", {"tenant": tx.tenant})
+    except SchemaMissing as exc:
         may = _look(
             "permission",
             f"role {facts.role} may make the tables",
             lambda: require_schema(facts, store.schema),
         )
         return [*checks, may, _failed("tables", exc)]
+    except DatabaseError as exc:
+        return [*checks, _failed("tables", exc)]
     tables = f"migration {known_revisions()[-1]} in schema {store.schema}"
-    checks.append(Check(name="tables", ok=True, detail=tables))
-    return [*checks, *(_space(*row, index_threshold=index_threshold) for row in rows)]
+    checks += [Check(name="tables", ok=True, detail=tables), _tenancy(store, facts.role)]
+    if store.reader is not store.engine:
+        checks.append(_standby(store))
+    return [*checks, *(_space(*row, index_threshold=index_threshold, min_recall=min_recall) for row in rows)]
+
+
+def _tenancy(store: Store, role: str) -> Check:
+    """Whose rows the role sees, and whether row-level security keeps it from those of others."""
+    try:
+        with store.transaction(read_only=True) as tx:
+            open_tables = [row[0] for row in tx.run("unprotected_relations", {})]
+            ((bound, tenants, memberships, access),) = tx.run("role_facts", {"tenant": tx.tenant})
+            corpora.current_tenant(tx)
+    except PermissionMissing as exc:
+        return _failed("tenant", exc)
+    except UsageError as exc:
+        return Check(name="tenant", ok=False, detail=str(exc), remedy="name one with --tenant")
+    if open_tables:
+        force = f"ALTER TABLE {quoted(open_tables[0])} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY"
+        return Check(
+            name="tenant",
+            ok=False,
+            detail=f"row-level security is not forced on {', '.join(open_tables)}",
+            remedy=f"run as the owner of the tables, for each: {force}",
+        )
+    shown = ", ".join(memberships) or "none of its own"
+    if not bound:
+        bypasses = " and sees those of all tenants, as one that bypasses row-level security"
+        sees = bypasses if tenants > 1 else ""
+        return Check(name="tenant", ok=True, detail=f"role {role}: {shown}{sees}")
+    only = "; it only reads" if access == "reader" else ""
+    return Check(name="tenant", ok=True, detail=f"role {role}: {shown}; row-level security is forced{only}")
+
+
+def _standby(store: Store) -> Check:
+    """The server of ``read_url``: whether it follows the primary, and how far behind it is."""
+    try:
+        with store.plain_transaction(read_only=True) as tx:
+            ((system, written),) = tx.run("primary_facts", {})
+        with store.plain_transaction(read_only=True, engine=store.reader) as tx:
+            ((its_system, replaying, behind, age_s),) = tx.run("standby_facts", {"written": written})
+    except DatabaseError as exc:
+        return _failed("standby", exc)
+    remedy = "give a hot standby of the database's own server in read_url, or leave it out"
+    if its_system != system:
+        return Check(name="standby", ok=False, detail="it is no copy of the primary", remedy=remedy)
+    if not replaying:
+        return Check(
+            name="standby", ok=False, detail="it does not follow the primary any more", remedy=remedy
+        )
+    if behind is None:
+        return Check(name="standby", ok=True, detail="it follows a server that is a standby itself")
+    age = "" if age_s is None else f"; the last change that it has is {age_s:.1f} s old"
+    return Check(name="standby", ok=True, detail=f"{behind} bytes behind the primary{age}")
 
 
 def _look(name: str, detail: str, require: Callable[[], None]) -> Check:
@@ -207,10 +272,18 @@ def _space(
     has_partition: bool,
     vectors: int,
     has_index: bool,
+    recall: float | None,
+    breadth: int | None,
+    measured: int,
     *,
     index_threshold: int,
+    min_recall: float,
 ) -> Check:
-    """A vector space; ``vectors`` is the planner's estimate, -1 when it has none yet."""
+    """A vector space.
+
+    ``vectors`` is the planner's estimate, -1 when it has none yet; ``measured`` how many there were when the
+    recall of the index was measured.
+    """
     name = f"{kind} vectors of corpus {corpus!r}"
     detail = f"{model}, {dimensions}-d, {'active' if active else 'not active'}"
     if not has_partition:
@@ -220,14 +293,31 @@ def _space(
             detail=f"{detail}, its partition is missing",
             remedy="delete the corpus and ingest it again",
         )
-    if not has_index and vectors >= index_threshold and dimensions <= _HNSW_DIMENSIONS:
+    command = f"evireform index --corpus {shlex.quote(corpus)}"
+    if not has_index:
+        if vectors < index_threshold * spaces.wide_factor(dimensions):
+            return Check(name=name, ok=True, detail=f"{detail}, scanned")
         return Check(
             name=name,
             ok=False,
             detail=f"{detail}, about {vectors} vectors without an index: searches are exact but slow",
-            remedy="run `evireform ingest` to its end: it builds the index last",
+            remedy=f"run `{command}`",
         )
-    return Check(name=name, ok=True, detail=f"{detail}, {'HNSW index' if has_index else 'scanned'}")
+    if recall is None:
+        detail = f"{detail}, HNSW index, its recall was never measured"
+        return Check(name=name, ok=True, detail=detail, remedy=f"run `{command}`")
+    detail = f"{detail}, HNSW index, recall@100 {recall:.3f} at ef_search {breadth}"
+    if recall < min_recall:
+        return Check(
+            name=name,
+            ok=False,
+            detail=f"{detail}, below {min_recall:g}",
+            remedy=f"raise search.ef_search, or run `{command} --rebuild`",
+        )
+    if vectors > _GROWN * measured:
+        detail = f"{detail}, measured when it held {measured} of now about {vectors} vectors"
+        return Check(name=name, ok=True, detail=detail, remedy=f"run `{command}`")
+    return Check(name=name, ok=True, detail=detail)
 
 
 def _version(text: str) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ with one statement that sets what it needs for itself alone.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import psycopg
@@ -19,6 +19,9 @@ from evireform import errors
 from evireform.store.revisions import GRANTS, INIT, database_revision, require_current
 from evireform.store.statements import script, statement
 from evireform.store.vectors import take_arrays
+
+NO_ROLE = "none"
+"""How PostgreSQL spells that a session has the rights of its login role."""
 
 EF_SEARCH = 400
 """Breadth of an HNSW search unless told: recall@100 on real vectors is in docs/benchmarks.md."""
@@ -38,11 +41,15 @@ class Transaction:
     Attributes:
         connection: The SQLAlchemy connection, for rows by key.
         tally: Statements and rows so far.
-        exact: Whether vector searches scan every vector of their partition; may be changed at any time.
+        exact: Whether vector searches scan every vector of their partition (see `store.searching.nearest`).
+        tenant: Name of the tenant whose corpora are looked up; empty is the one of the role.
+        role: Whose rights it has; empty is the login role.
     """
 
-    def __init__(self, connection: sa.Connection) -> None:
+    def __init__(self, connection: sa.Connection, *, tenant: str = "", role: str = "") -> None:
         self.connection = connection
+        self.tenant = tenant
+        self.role = role
         self.tally = Tally()
         self.exact = False
 
@@ -55,14 +62,20 @@ class Transaction:
         return driver
 
     def run(
-        self, name: str, parameters: Mapping[str, Any], *, dimensions: int | None = None
+        self, name: str, parameters: Mapping[str, Any], *, dimensions: int | None = None, exact: bool = False
     ) -> list[tuple[Any, ...]]:
         """Run a named statement and fetch its rows.
+
+        Args:
+            name: The statement.
+            parameters: Values by name.
+            dimensions: Of the vectors that it searches, where it searches any.
+            exact: Whether it scans every one of them.
 
         Raises:
             DatabaseError: the server refused it.
         """
-        text = statement(name, dimensions=dimensions, exact=self.exact)
+        text = statement(name, dimensions=dimensions, exact=exact)
         with _translated(name), self.driver.cursor(binary=True) as cursor:
             cursor.execute(text.encode(), parameters)
             rows = cursor.fetchall() if cursor.pgresult and cursor.pgresult.nfields else []
@@ -79,17 +92,10 @@ class Transaction:
         self.tally.rows += len(rows)
         return rows
 
-    def copy(self, name: str, data: bytes) -> None:
-        """Run a named ``COPY ... FROM STDIN`` with its data."""
-        with _translated(name), self.driver.cursor() as cursor:
-            with cursor.copy(statement(name).encode()) as copy:
-                copy.write(data)
-            self.tally.statements += 1
-            self.tally.rows += max(cursor.rowcount, 0)
-
     def begin(self, path: str, *, statement_timeout_s: float, ef_search: int) -> None:
         """Set what the transaction needs, for itself alone, in one statement."""
         parameters = {
+            "role": self.role or NO_ROLE,
             "search_path": path,
             "statement_timeout": f"{round(statement_timeout_s * 1000)}ms",
             "ef_search": str(ef_search),
@@ -110,33 +116,55 @@ class Store:
         url: Whatever libpq takes: ``postgresql://``, ``host=... dbname=...``; empty leaves it to libpq's
             own environment and files.
         schema: Schema of the tables.
-        pool_size: Connections kept open.
-        statement_timeout_s: Longest that a statement may run; 0 is without end.
+        tenant: Name of the tenant whose corpora are meant; empty is the only one that the role belongs to.
+        role: Role whose rights every transaction takes (SET LOCAL ROLE); empty is the login role.
+        read_url: A hot standby of that server, for what `reading` reads; empty where there is none.
+        pool_size: Connections kept open, to each of both.
+        statement_timeout_s: Longest that a statement may run, and that a transaction may wait for its client
+            to say something; 0 is without end.
+
+    Attributes:
+        engine: Of the primary.
+        reader: Of the standby, or the same.
 
     Raises:
-        UsageError: the URL is none that libpq understands.
+        UsageError: a URL is none that libpq understands.
     """
 
     def __init__(
-        self, url: str, *, schema: str, pool_size: int = 5, statement_timeout_s: float = 60.0
+        self,
+        url: str,
+        *,
+        schema: str,
+        tenant: str = "",
+        role: str = "",
+        read_url: str = "",
+        pool_size: int = 5,
+        statement_timeout_s: float = 60.0,
     ) -> None:
         self.schema = schema
-        self._url = _checked_url(url)
+        self.tenant = tenant
+        self.role = role
         self._timeout_s = statement_timeout_s
-        self._search_path = ""
+        self._search_paths: dict[sa.Engine, str] = {}
         self._closed = False
-        self.engine = sa.create_engine(
+        self.engine = self._engine(url, pool_size)
+        self.reader = self._engine(read_url, pool_size) if read_url else self.engine
+
+    def _engine(self, url: str, pool_size: int) -> sa.Engine:
+        url = _checked_url(url)
+        return sa.create_engine(
             "postgresql+psycopg://",
-            creator=self._connect,
+            creator=lambda: self._connect(url),
             pool_size=pool_size,
             pool_pre_ping=True,
             use_native_hstore=False,
         )
 
-    def _connect(self) -> psycopg.Connection[Any]:
+    def _connect(self, url: str) -> psycopg.Connection[Any]:
         # Without named prepared statements: a pooler in transaction mode gives every transaction another
         # server process.
-        connection = psycopg.connect(self._url, prepare_threshold=None, fallback_application_name="evireform")
+        connection = psycopg.connect(url, prepare_threshold=None, fallback_application_name="evireform")
         take_arrays(connection)
         return connection
 
@@ -149,8 +177,25 @@ class Store:
         """Close every pooled connection. What a thread still has under way ends well, and closes its own."""
         self._closed = True
         self.engine.dispose()
+        self.reader.dispose()
 
-    @contextmanager
+    def reading(
+        self, *, snapshot: bool = False, ef_search: int | None = None, exact: bool = False
+    ) -> AbstractContextManager[Transaction]:
+        """A read-only transaction on the standby, where there is one: for what may be a moment old.
+
+        Whoever must see what he wrote himself takes `transaction`, which is always the primary's. The
+        arguments and errors are its own; besides, a standby may break a statement off (DatabaseError).
+        """
+        return self._begun(
+            self.reader,
+            read_only=True,
+            snapshot=snapshot,
+            ef_search=ef_search,
+            exact=exact,
+            statement_timeout_s=None,
+        )
+
     def transaction(
         self,
         *,
@@ -159,8 +204,8 @@ class Store:
         ef_search: int | None = None,
         exact: bool = False,
         statement_timeout_s: float | None = None,
-    ) -> Iterator[Transaction]:
-        """A transaction on the evireform tables; commits when the block ends well.
+    ) -> AbstractContextManager[Transaction]:
+        """A transaction on the evireform tables of the primary; commits when the block ends well.
 
         Args:
             read_only: Refuse writes.
@@ -175,18 +220,44 @@ class Store:
             SchemaTooNew: a newer evireform migrated them.
             DatabaseError: a statement was refused.
         """
-        path = self._checked_search_path()
+        return self._begun(
+            self.engine,
+            read_only=read_only,
+            snapshot=snapshot,
+            ef_search=ef_search,
+            exact=exact,
+            statement_timeout_s=statement_timeout_s,
+        )
+
+    @contextmanager
+    def _begun(
+        self,
+        engine: sa.Engine,
+        *,
+        read_only: bool,
+        snapshot: bool,
+        ef_search: int | None,
+        exact: bool,
+        statement_timeout_s: float | None,
+    ) -> Iterator[Transaction]:
+        path = self._checked_search_path(engine)
         timeout_s = self._timeout_s if statement_timeout_s is None else statement_timeout_s
-        with self.plain_transaction(read_only=read_only, snapshot=snapshot) as tx:
+        with self.plain_transaction(read_only=read_only, snapshot=snapshot, engine=engine) as tx:
             tx.begin(path, statement_timeout_s=timeout_s, ef_search=ef_search or EF_SEARCH)
             tx.exact = exact
             yield tx
 
     @contextmanager
-    def plain_transaction(self, *, read_only: bool = False, snapshot: bool = False) -> Iterator[Transaction]:
-        """A transaction that expects nothing of the database, for setting it up and looking at it."""
-        with _translated("connect"):
-            connection = self.engine.connect()
+    def plain_transaction(
+        self, *, read_only: bool = False, snapshot: bool = False, engine: sa.Engine | None = None
+    ) -> Iterator[Transaction]:
+        """A transaction that expects nothing of the database, for setting it up and looking at it.
+
+        It is on the primary unless ``engine`` is the `reader`.
+        """
+        engine = engine or self.engine
+        with _translated("connect", standby=engine is not self.engine):
+            connection = engine.connect()
         try:
             if snapshot or read_only:
                 # psycopg says it in BEGIN itself; nothing is set on the session.
@@ -195,21 +266,24 @@ class Store:
                     postgresql_readonly=read_only,
                 )
             with _translated("transaction"), connection.begin():
-                yield Transaction(connection)
+                tx = Transaction(connection, tenant=self.tenant, role=self.role)
+                if self.role:
+                    tx.run("take_role", {"role": self.role})
+                yield tx
         finally:
             if self._closed and not connection.invalidated:
                 connection.detach()
             connection.close()
 
-    def _checked_search_path(self) -> str:
+    def _checked_search_path(self, engine: sa.Engine) -> str:
         """The search path of every transaction; the first time it looks at whether the tables are ours."""
-        if not self._search_path:
-            with self.plain_transaction(read_only=True) as tx:
+        if engine not in self._search_paths:
+            with self.plain_transaction(read_only=True, engine=engine) as tx:
                 path = search_path(self.schema, tx.run("extension", {}))
                 tx.begin(path, statement_timeout_s=self._timeout_s, ef_search=EF_SEARCH)
                 require_current(database_revision(tx, self.schema), self.schema)
-            self._search_path = path
-        return self._search_path
+            self._search_paths[engine] = path
+        return self._search_paths[engine]
 
 
 def search_path(schema: str, extension: list[tuple[Any, ...]]) -> str:
@@ -236,16 +310,16 @@ def _checked_url(url: str) -> str:
 
 
 @contextmanager
-def _translated(name: str) -> Iterator[None]:
+def _translated(name: str, *, standby: bool = False) -> Iterator[None]:
     """Errors of the driver and of the server as ours, wherever they come up."""
     try:
         yield
     except sa.exc.DBAPIError as exc:
         if isinstance(exc.orig, psycopg.Error):
-            raise translate(exc.orig, name) from exc
+            raise translate(exc.orig, name, standby=standby) from exc
         raise
     except psycopg.Error as exc:
-        raise translate(exc, name) from exc
+        raise translate(exc, name, standby=standby) from exc
     except sa.exc.TimeoutError as exc:
         raise errors.DatabaseError(
             "every connection of the pool is in use", remedy="raise pool_size, or ask less at once"
@@ -266,15 +340,29 @@ _UNREACHABLE = {
     "57P03",  # cannot_connect_now
     "57P05",  # idle_session_timeout
 }
+_TAKING = dict.fromkeys(
+    ("begin", "take_role"), "name another role, or let who administers it GRANT it to the login role"
+)
+"""What to do where the statement that takes a role is refused."""
+
 _CANCELED = "57014"
 
+READS_ONLY = "42501"
+"""How the server says that a role lacks a right (insufficient_privilege): a reader writes nothing."""
+_WAITED = "25P03"
+"""idle_in_transaction_session_timeout"""
 
-def translate(exc: psycopg.Error, name: str) -> errors.DatabaseError:
+_BROKEN_OFF = "40001"
+"""Serialization failure: here nothing can fail so but what a standby breaks off to follow its primary."""
+
+
+def translate(exc: psycopg.Error, name: str, *, standby: bool = False) -> errors.DatabaseError:
     """The error of ours that says what to do about one of the driver.
 
     Args:
         exc: It; what is taken from it is the server's or libpq's own first line, which holds no password.
         name: The statement, or what else was being done.
+        standby: Whether the server is the one of ``read_url``.
     """
     state = exc.sqlstate or ""
     said = exc.diag.message_primary or next(iter(str(exc).strip().splitlines()), type(exc).__name__)
@@ -282,15 +370,25 @@ def translate(exc: psycopg.Error, name: str) -> errors.DatabaseError:
     problem, remedy = f"the database refused `{name}` ({said})", ""
     if state == _CANCELED:
         problem, remedy = f"`{name}` was canceled ({said})", "raise statement_timeout_s, or ask for less"
+    elif state == _WAITED:
+        kind = errors.DatabaseUnreachable
+        problem = f"the server heard nothing for too long in an open transaction ({said})"
+        remedy = "raise statement_timeout_s, or keep this process from being held up"
+    elif state == _BROKEN_OFF:
+        problem = f"the standby broke off `{name}` to follow its primary ({said})"
+        remedy = "ask again; hot_standby_feedback = on on the standby makes this rare"
     elif state == "25006":  # read_only_sql_transaction: a standby
         kind, remedy = errors.PermissionMissing, "this server only answers searches: connect to its primary"
-    elif state == "42501":  # insufficient_privilege
-        kind, remedy = errors.PermissionMissing, GRANTS
+    elif state == READS_ONLY:
+        kind, remedy = errors.PermissionMissing, _TAKING.get(name, GRANTS)
     elif state in _MISSING:
         kind, remedy = errors.SchemaMissing, INIT
     elif state in _UNREACHABLE or state[:2] in ("08", "28") or (not state and _is_lost(exc)):
         kind = errors.DatabaseUnreachable
         problem, remedy = f"no connection to the database ({said})", "check its URL, and that it runs"
+        if standby:
+            problem = f"no connection to the standby ({said})"
+            remedy = "check read_url, and that it runs; without a read_url the primary answers searches"
     return kind(problem, remedy=remedy, statement=name, sqlstate=state)
 
 

@@ -9,10 +9,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
-from evireform.errors import CorpusNotFound, UsageError, VectorSpaceMismatch
+from evireform.errors import (
+    CorpusNotFound,
+    CorpusSwitched,
+    PermissionMissing,
+    UsageError,
+    VectorSpaceMismatch,
+)
 from evireform.records import CorpusRow, SpaceRow, Titles
 from evireform.store.schema import corpus as corpus_table
-from evireform.store.schema import tenant, tenant_member, vector_space
+from evireform.store.schema import entity, passage, tenant, tenant_member, vector_space
 from evireform.wellformed import well_formed
 
 if TYPE_CHECKING:
@@ -21,11 +27,35 @@ if TYPE_CHECKING:
 Kind = Literal["proposition", "passage"]
 DEFAULT_TENANT = "default"
 
+_GONE = "the corpus was deleted meanwhile: make it again and repeat"
+_ACTIVE = vector_space.c.space_id.in_((corpus_table.c.proposition_space_id, corpus_table.c.passage_space_id))
 
-def default_tenant_id(tx: Transaction) -> int:
-    """The tenant that owns corpora unless told otherwise; `init` makes it."""
-    query = sa.select(tenant.c.tenant_id).where(tenant.c.name == DEFAULT_TENANT)
-    return int(tx.core(query)[0][0])
+
+def current_tenant(tx: Transaction) -> int:
+    """The tenant that the transaction works for: the one that was named, else the only one of the role.
+
+    Raises:
+        UsageError: the role belongs to several, and none was named.
+        PermissionMissing: it belongs to none, or not to the one that was named.
+    """
+    ((tenant_id, role, names),) = tx.run("tenants_of_role", {"tenant": tx.tenant})
+    if tenant_id is not None:
+        return int(tenant_id)
+    own = ", ".join(map(repr, names))
+    if not tx.tenant and names:
+        raise UsageError(
+            f"role {role!r} belongs to several tenants ({own}): name one (--tenant, or the setting `tenant`)"
+        )
+    problem = f"no tenant {tx.tenant!r} is" if tx.tenant else "there is no tenant"
+    raise PermissionMissing(
+        f"{problem} open to role {role!r}" + (f", which belongs to {own}" if own else ""),
+        remedy="let the owner of the tables run `evireform tenant grant`, or connect as another role",
+    )
+
+
+def _of_tenant(tx: Transaction) -> sa.ColumnElement[bool]:
+    """Whether a corpus belongs to the tenant that the transaction works for."""
+    return corpus_table.c.tenant_id == sa.select(sa.func.current_tenant(tx.tenant)).scalar_subquery()
 
 
 def create_default_tenant(tx: Transaction) -> None:
@@ -49,7 +79,7 @@ def create_corpus(tx: Transaction, name: str, *, titles: Titles) -> CorpusRow:
     check_name(name)
     tx.core(
         insert(corpus_table)
-        .values(tenant_id=default_tenant_id(tx), name=name, titles=titles)
+        .values(tenant_id=current_tenant(tx), name=name, titles=titles)
         .on_conflict_do_nothing()
     )
     row = get_corpus(tx, name)
@@ -67,7 +97,7 @@ def find_corpus(tx: Transaction, name: str) -> CorpusRow | None:
         UsageError: no corpus can have this name.
     """
     check_name(name)
-    rows = tx.core(_corpora().where(corpus_table.c.name == name))
+    rows = tx.core(_corpora().where(_of_tenant(tx), corpus_table.c.name == name))
     return _corpus(rows[0]) if rows else None
 
 
@@ -87,8 +117,21 @@ def get_corpus(tx: Transaction, name: str) -> CorpusRow:
 
 
 def list_corpora(tx: Transaction) -> list[CorpusRow]:
-    """Every corpus by name."""
-    return [_corpus(row) for row in tx.core(_corpora().order_by(corpus_table.c.name))]
+    """Every corpus of the tenant by name.
+
+    Raises:
+        UsageError, PermissionMissing: as `current_tenant`.
+    """
+    found = corpora_of(tx, _of_tenant(tx))
+    if not found:
+        current_tenant(tx)
+    return found
+
+
+def corpora_of(tx: Transaction, condition: sa.ColumnElement[bool]) -> list[CorpusRow]:
+    """The corpora of which a condition holds, by name."""
+    query = _corpora().where(condition).order_by(corpus_table.c.name)
+    return [_corpus(row) for row in tx.core(query)]
 
 
 def set_extractor(tx: Transaction, corpus_id: int, extractor: str) -> None:
@@ -96,35 +139,106 @@ def set_extractor(tx: Transaction, corpus_id: int, extractor: str) -> None:
     tx.core(sa.update(corpus_table).where(corpus_table.c.corpus_id == corpus_id).values(extractor=extractor))
 
 
-def hold_corpus(tx: Transaction, corpus_id: int) -> None:
-    """Keep a corpus from being deleted until the transaction ends: the first thing that a writer does.
+def hold_corpus(tx: Transaction, corpus_id: int) -> str:
+    """Keep a corpus from being deleted or renamed until the transaction ends: the first thing that a writer
+    does.
+
+    Returns:
+        The name that it has by now.
 
     Raises:
         CorpusNotFound: it was deleted meanwhile.
     """
-    if not tx.run("hold_corpus", {"corpus_id": corpus_id}):
-        raise CorpusNotFound("the corpus was deleted meanwhile: make it again and repeat")
+    rows = tx.run("hold_corpus", {"corpus_id": corpus_id})
+    if not rows:
+        raise CorpusNotFound(_GONE)
+    return str(rows[0][0])
+
+
+def lock_corpus(tx: Transaction, corpus_id: int) -> None:
+    """Keep every writer out of a corpus until the transaction ends. Never after `hold_corpus`: two would wait
+    for each other.
+
+    Raises:
+        CorpusNotFound: it was deleted meanwhile.
+    """
+    if not tx.run("lock_corpus", {"corpus_id": corpus_id}):
+        raise CorpusNotFound(_GONE)
+
+
+def hold_named(tx: Transaction, corpus: CorpusRow, *, writing_to: SpaceRow | None = None) -> None:
+    """`hold_corpus` for a writer who found the corpus by its name, and means whatever has the name.
+
+    Args:
+        tx: An open transaction.
+        corpus: The corpus as it was found.
+        writing_to: The space into which the vectors of new propositions go, where there are any.
+
+    Raises:
+        CorpusNotFound: it was deleted meanwhile.
+        CorpusSwitched: another generation has its name by now (see `evireform.generations`).
+        VectorSpaceMismatch: another space is the active one by now.
+    """
+    rows = tx.run("hold_corpus", {"corpus_id": corpus.corpus_id})
+    if not rows:
+        raise CorpusNotFound(_GONE)
+    now, space_id = rows[0]
+    if now != corpus.name:
+        raise CorpusSwitched(
+            f"corpus {corpus.name!r} was switched to another generation meanwhile (this one is called "
+            f"{now!r} now): repeat it, and it goes on in the new one",
+            name=corpus.name,
+        )
+    if writing_to is not None and space_id != writing_to.space_id:
+        raise switched(tx, writing_to)
+
+
+def find_locked(tx: Transaction, name: str) -> CorpusRow:
+    """The corpus that has this name, with every writer kept out of it until the transaction ends.
+
+    Raises:
+        CorpusNotFound: there is none.
+        CorpusSwitched: another generation took its name while it waited for the writers.
+    """
+    row = get_corpus(tx, name)
+    lock_corpus(tx, row.corpus_id)
+    if (now := get_corpus(tx, name)).corpus_id != row.corpus_id:
+        raise CorpusSwitched(
+            f"corpus {name!r} was switched to another generation meanwhile: repeat it", name=name
+        )
+    return now
 
 
 def delete_corpus(tx: Transaction, name: str) -> None:
     """Delete a corpus with everything in it, after the transactions that write into it have ended.
 
     What its model calls cost stays in the ledger, under its name; what models answered goes.
-    The partitions go last, because dropping one keeps every search waiting until the transaction ends.
 
     Raises:
         CorpusNotFound: no corpus has this name.
+        CorpusSwitched: another generation took the name meanwhile.
     """
-    row = get_corpus(tx, name)
+    delete_found_corpus(tx, find_locked(tx, name))
+
+
+def delete_found_corpus(tx: Transaction, row: CorpusRow) -> None:
+    """Delete a corpus that was looked up.
+
+    The partitions go late, because dropping one keeps every search waiting until the transaction ends, but
+    while the corpus is there: whose they are is asked of it.
+    """
+    name = row.name
     this = corpus_table.c.corpus_id == row.corpus_id
     if not tx.core(sa.select(corpus_table.c.corpus_id).where(this).with_for_update()):
         raise CorpusNotFound(f"no corpus is called {name!r} any more: it was deleted meanwhile", name=name)
     spaces_of_corpus = spaces(tx, row.corpus_id)
     tx.run("delete_corpus_parts", {"corpus_id": row.corpus_id})
     tx.run("forget_corpus", {"corpus_id": row.corpus_id})
-    tx.core(sa.delete(corpus_table).where(this))
+    tx.core(sa.delete(passage).where(passage.c.corpus_id == row.corpus_id))
+    tx.core(sa.delete(entity).where(entity.c.corpus_id == row.corpus_id))
     for space in spaces_of_corpus:
         tx.run("drop_space_partition", {"corpus_id": row.corpus_id, "space_id": space.space_id})
+    tx.core(sa.delete(corpus_table).where(this))
 
 
 def create_space(
@@ -137,7 +251,23 @@ def create_space(
     prompts: Mapping[str, str],
 ) -> SpaceRow:
     """Make the active space of a kind, with its partition; where another process was first, take its."""
-    hold_corpus(tx, corpus.corpus_id)
+    lock_corpus(tx, corpus.corpus_id)
+    if find_active_space(tx, corpus.corpus_id, kind) is None:
+        space_id = add_space(tx, corpus, kind=kind, model=model, dimensions=dimensions, prompts=prompts)
+        point_at_spaces(tx, corpus.corpus_id, {kind: space_id})
+    return active_space(tx, corpus.corpus_id, kind)
+
+
+def add_space(
+    tx: Transaction,
+    corpus: CorpusRow,
+    *,
+    kind: Kind,
+    model: str,
+    dimensions: int,
+    prompts: Mapping[str, str],
+) -> int:
+    """Make a space with its partition that no search uses yet. Returns its id."""
     made = tx.core(
         insert(vector_space)
         .values(
@@ -147,14 +277,18 @@ def create_space(
             model=model,
             dimensions=dimensions,
             prompts=dict(prompts),
-            active=True,
         )
-        .on_conflict_do_nothing()
         .returning(vector_space.c.space_id)
     )
-    for row in made:
-        tx.run("create_space_partition", {"corpus_id": corpus.corpus_id, "space_id": row[0]})
-    return active_space(tx, corpus.corpus_id, kind)
+    space_id = int(made[0][0])
+    tx.run("create_space_partition", {"corpus_id": corpus.corpus_id, "space_id": space_id})
+    return space_id
+
+
+def point_at_spaces(tx: Transaction, corpus_id: int, space_ids: Mapping[Kind, int]) -> None:
+    """Make these the active spaces of their kinds, all at once; after `lock_corpus`."""
+    both = {"proposition": space_ids.get("proposition"), "passage": space_ids.get("passage")}
+    tx.run("point_at_spaces", {"corpus_id": corpus_id, **both})
 
 
 def spaces(tx: Transaction, corpus_id: int) -> list[SpaceRow]:
@@ -165,10 +299,8 @@ def spaces(tx: Transaction, corpus_id: int) -> list[SpaceRow]:
 
 def find_active_space(tx: Transaction, corpus_id: int, kind: Kind) -> SpaceRow | None:
     """The space of a kind that searches use, or None."""
-    query = _spaces().where(
-        vector_space.c.corpus_id == corpus_id, vector_space.c.kind == kind, vector_space.c.active
-    )
-    rows = tx.core(query)
+    c = vector_space.c
+    rows = tx.core(_spaces().where(c.corpus_id == corpus_id, c.kind == kind, _ACTIVE))
     return _space(rows[0]) if rows else None
 
 
@@ -192,11 +324,12 @@ def open_space(tx: Transaction, name: str, kind: Kind) -> tuple[CorpusRow, Space
         UsageError: it has no such space, because nothing was ingested.
     """
     check_name(name)
-    rows = tx.run("open_space", {"name": name, "kind": kind})
+    rows = tx.run("open_space", {"tenant": tx.tenant, "name": name, "kind": kind})
     if not rows or rows[0][6] is None:
         corpus = get_corpus(tx, name)
         return corpus, active_space(tx, corpus.corpus_id, kind)
-    return _corpus(rows[0][:6]), _space((rows[0][0], *rows[0][6:]))
+    *found, deletions = rows[0]
+    return _corpus((*found[:6], deletions)), _space((found[0], *found[6:]))
 
 
 def check_space(space: SpaceRow, *, model: str, dimensions: int, prompts: Mapping[str, str]) -> None:
@@ -213,8 +346,36 @@ def check_space(space: SpaceRow, *, model: str, dimensions: int, prompts: Mappin
     else:
         return
     raise VectorSpaceMismatch(
-        f"the corpus was embedded with {stored} and is opened with {offered}: use the first one, "
-        "or ingest into a new corpus",
+        f"the {space.kind}s of the corpus were embedded with {stored} and are opened with {offered}: "
+        "use the first one, or embed them again with `evireform space build`",
+        stored=stored,
+        offered=offered,
+    )
+
+
+def require_space(tx: Transaction, space: SpaceRow) -> None:
+    """Tell a space that holds nothing from one that is gone, also to a snapshot that is older than the drop.
+
+    Raises:
+        VectorSpaceMismatch: it was dropped.
+    """
+    if not tx.run("space_is_there", {"corpus_id": space.corpus_id, "space_id": space.space_id})[0][0]:
+        raise VectorSpaceMismatch(
+            f"the {space.kind} vectors of {space.model} ({space.dimensions}-d) were dropped meanwhile: "
+            "begin again with the model that the corpus has now",
+            offered=f"{space.model} ({space.dimensions}-d)",
+        )
+
+
+def switched(tx: Transaction, space: SpaceRow) -> VectorSpaceMismatch:
+    """The error of who goes on with a space that is not active any more, or gone; it names both models."""
+    offered = f"{space.model} ({space.dimensions}-d)"
+    now = find_active_space(tx, space.corpus_id, space.kind)
+    if now is None:
+        return VectorSpaceMismatch("the vectors are gone: the corpus was deleted meanwhile", offered=offered)
+    stored = f"{now.model} ({now.dimensions}-d)"
+    return VectorSpaceMismatch(
+        f"the corpus was switched from {offered} to {stored} meanwhile: begin again with the second one",
         stored=stored,
         offered=offered,
     )
@@ -232,12 +393,18 @@ def check_name(name: str) -> None:
 
 def _corpora() -> sa.Select[Any]:
     c = corpus_table.c
-    return sa.select(c.corpus_id, c.tenant_id, c.name, c.titles, c.extractor, c.language)
+    return sa.select(c.corpus_id, c.tenant_id, c.name, c.titles, c.extractor, c.language, c.deletions)
 
 
 def _corpus(row: Any) -> CorpusRow:
     return CorpusRow(
-        corpus_id=row[0], tenant_id=row[1], name=row[2], titles=row[3], extractor=row[4], language=row[5]
+        corpus_id=row[0],
+        tenant_id=row[1],
+        name=row[2],
+        titles=row[3],
+        extractor=row[4],
+        language=row[5],
+        deletions=row[6],
     )
 
 
@@ -245,7 +412,10 @@ def _spaces() -> sa.Select[Any]:
     c = vector_space.c
     index_name = sa.func.format("ix_embedding_%s_%s_hnsw", c.corpus_id, c.space_id)
     indexed = sa.func.to_regclass(index_name).is_not(None)
-    return sa.select(c.corpus_id, c.space_id, c.kind, c.model, c.dimensions, c.prompts, c.active, indexed)
+    active = sa.func.coalesce(_ACTIVE, False)
+    return sa.select(
+        c.corpus_id, c.space_id, c.kind, c.model, c.dimensions, c.prompts, active, indexed
+    ).join_from(vector_space, corpus_table, corpus_table.c.corpus_id == c.corpus_id)
 
 
 def _space(row: Any) -> SpaceRow:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy.schema import CreateSchema
 
-from evireform.errors import PermissionMissing
+from evireform.errors import PermissionMissing, UsageError
 from evireform.records import InitReport
-from evireform.store import corpora
+from evireform.store import corpora, tenants
 from evireform.store.checks import (
     ServerFacts,
     quoted,
@@ -25,18 +25,28 @@ if TYPE_CHECKING:
     from evireform.store.connection import Store, Transaction
 
 
-def init(store: Store) -> InitReport:
+def init(store: Store, *, to: str = "") -> InitReport:
     """Make extension, schema, tables, functions and views, as far as they are missing or old.
 
     Repeating it changes nothing. Any number of processes may do it at once: each waits for the one before.
 
+    Args:
+        store: The database.
+        to: Take the tables to this migration instead of the newest, before an older evireform is installed.
+            What only later tables hold is lost. The functions and views are left to its own ``init``.
+
     Raises:
+        UsageError: ``to`` is no migration of this package.
         DatabaseUnreachable: no connection.
         ServerTooOld: PostgreSQL or pgvector is too old.
         ExtensionMissing: the server has no pgvector.
         PermissionMissing: the role may not do it; the message says which statement its owner should run.
         SchemaTooNew: a newer evireform migrated the tables.
     """
+    latest = known_revisions()[-1]
+    to = to or latest
+    if to not in known_revisions():
+        raise UsageError(f"there is no migration {to!r}: this evireform knows {', '.join(known_revisions())}")
     with store.plain_transaction() as tx:
         tx.run("init_lock", {})
         facts = server_facts(tx, store.schema)
@@ -51,20 +61,21 @@ def init(store: Store) -> InitReport:
         tx.begin(search_path(store.schema, extension), statement_timeout_s=0, ef_search=EF_SEARCH)
         before = database_revision(tx, store.schema)
         require_known(before)
-        latest = known_revisions()[-1]
-        if before != latest:
+        if before != to:
             tx.run("drop_views", {})
-            _upgrade(tx, store.schema)
-        tx.script("functions")
-        tx.script("views")
-        corpora.create_default_tenant(tx)
+            _migrate(tx, store.schema, to, down=before > to)
+        if to == latest:
+            tx.script("functions")
+            tx.script("views")
+            corpora.create_default_tenant(tx)
+            tenants.settle_members(tx)
     return InitReport(
         schema=store.schema,
         server_version=facts.version,
         extension_version=version,
         extension_schema=extension_schema,
         migrated_from=before,
-        migrated_to=latest,
+        migrated_to=to,
     )
 
 
@@ -83,7 +94,7 @@ def _create_extension(tx: Transaction, facts: ServerFacts, schema: str) -> None:
         ) from exc
 
 
-def _upgrade(tx: Transaction, schema: str) -> None:
+def _migrate(tx: Transaction, schema: str, revision: str, *, down: bool) -> None:
     from alembic import command
     from alembic.config import Config
 
@@ -91,4 +102,4 @@ def _upgrade(tx: Transaction, schema: str) -> None:
     config = Config(attributes={"connection": tx.connection, "schema": schema})
     config.set_main_option("script_location", folder.replace("%", "%%"))
     config.set_main_option("path_separator", "os")
-    command.upgrade(config, "head")
+    (command.downgrade if down else command.upgrade)(config, revision)

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from evireform.store.connection import Transaction
 
 GRANTS = (
-    "connect as another role, or let the owner of the tables grant this one USAGE ON SCHEMA and, "
-    "ON ALL TABLES IN SCHEMA, SELECT to search, and INSERT, UPDATE and DELETE to write"
+    "connect as another role, or let the owner of the tables make this one a reader or a writer of a tenant: "
+    "`evireform tenant grant`"
 )
 
 INIT = "run `evireform init`"

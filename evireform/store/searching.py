@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evireform.errors import CorpusNotFound
 from evireform.records import Candidate, ObservedPassage, Titles
+from evireform.store import corpora
+from evireform.store.filtering import UNFILTERED, Allowed
+from evireform.store.statements import WIDEST
 
 if TYPE_CHECKING:
-    from evireform.records import SpaceRow
+    from evireform.records import CorpusRow, SpaceRow
     from evireform.store.connection import Transaction
 
 Row = tuple[Any, ...]
+
+WIDE_SAMPLE = 10
+"""Rows that an index of signs brings for each that is wanted: recall of the best is in docs/spaces.md."""
+
+LEAST_SAMPLE = 200
+"""Fewest rows that an index of signs brings: what it costs does not depend on so few."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,12 +100,14 @@ def nearest(
     limit: int,
     order: Callable[[Row], tuple[Any, ...]],
     parameters: Mapping[str, Any] | None = None,
+    allowed: Allowed | None = None,
 ) -> Found:
     """The ``limit`` nearest rows of each vector, in a total order whatever the index did.
 
     The statement fetches a little more than the limit. When equal similarities run past what it fetched,
     it is repeated with more, so that ties at the limit are broken by ``order`` and never by chance. When
-    the ANN index brings fewer rows than the space holds, it is repeated by exact scan.
+    the ANN index brings fewer rows than the space holds, it is repeated by exact scan. An index that holds
+    the signs of wide vectors brings `WIDE_SAMPLE` times as many, of which the statement takes the nearest.
 
     Args:
         tx: An open transaction.
@@ -105,13 +117,22 @@ def nearest(
         limit: Rows wanted for each vector.
         order: What ranks rows of equal similarity.
         parameters: Further parameters of the statement.
+        allowed: What a filter leaves to search, for statements that take one. Few are compared one by one.
+
+    Raises:
+        VectorSpaceMismatch: the space was dropped meanwhile.
     """
     if not len(vectors):
         return Found(rows=[], repeated=False)
     fetch = limit + max(8, limit // 10)
-    repeated = switched = False
+    exact, repeated = tx.exact or not space.indexed or (allowed is not None and allowed.few), False
     given = np.asarray(vectors, dtype=np.float32)
     while True:
+        sample = fetch
+        if not exact and space.dimensions > WIDEST:
+            sample = max(LEAST_SAMPLE, WIDE_SAMPLE * fetch)
+        if not exact and allowed is not None:
+            sample = max(sample, allowed.breadth)
         raw = tx.run(
             statement,
             {
@@ -120,29 +141,30 @@ def nearest(
                 "vectors": given,
                 "dimensions": space.dimensions,
                 "fetch": fetch,
+                "sample": sample,
+                **(UNFILTERED if allowed is None else allowed.parameters(exact=exact)),
                 **(parameters or {}),
             },
             dimensions=space.dimensions,
+            exact=exact,
         )
         grouped: list[list[Row]] = [[] for _ in vectors]
         for row in raw:
             grouped[row[0]].append(row)
         for rows in grouped:
             rows.sort(key=lambda row: (-row[2], *order(row)))
-        if space.indexed and not tx.exact and any(len(rows) < limit for rows in grouped):
-            tx.exact = True
-            repeated = switched = True
+        if not exact and any(len(rows) < limit for rows in grouped):
+            exact = repeated = True
             continue
+        if not all(grouped):
+            corpora.require_space(tx, space)
         tied = [rows for rows in grouped if len(rows) >= limit and rows[-1][2] == rows[limit - 1][2]]
-        if tied and space.indexed and not tx.exact:
-            tx.exact = True  # the index loses some of hundreds of equal vectors, and may stop early
-            switched = True
+        if tied and not exact:
+            exact = True  # the index loses some of hundreds of equal vectors, and may stop early
             continue
         if any(len(rows) >= fetch for rows in tied):
             fetch *= 4
             continue
-        if switched:
-            tx.exact = False
         return Found(rows=[rows[:limit] for rows in grouped], repeated=repeated)
 
 
@@ -154,8 +176,12 @@ def candidates(
     limit: int,
     with_entities: bool,
     titles: Titles,
+    allowed: Allowed | None = None,
 ) -> tuple[list[list[Candidate]], bool]:
-    """The nearest propositions of each question with positive similarity, and whether a scan was repeated."""
+    """The nearest propositions of each question with positive similarity, and whether a scan was repeated.
+
+    With a filter, the nearest of those that it allows.
+    """
     found = nearest(
         tx,
         "candidates",
@@ -164,6 +190,7 @@ def candidates(
         limit=limit,
         order=lambda row: (row[4], row[6]),
         parameters={"with_entities": with_entities},
+        allowed=allowed,
     )
     lists = [
         [
@@ -186,10 +213,23 @@ def candidates(
 
 
 def residual_hits(
-    tx: Transaction, space: SpaceRow, vectors: NDArray[np.float32], *, limit: int
+    tx: Transaction,
+    space: SpaceRow,
+    vectors: NDArray[np.float32],
+    *,
+    limit: int,
+    allowed: Allowed | None = None,
 ) -> tuple[list[list[Hit]], bool]:
-    """The nearest propositions of each residual query with positive similarity."""
-    found = nearest(tx, "residual_hits", space, vectors, limit=limit, order=lambda row: (row[3], row[4]))
+    """The nearest propositions of each residual query with positive similarity, of those that are allowed."""
+    found = nearest(
+        tx,
+        "residual_hits",
+        space,
+        vectors,
+        limit=limit,
+        order=lambda row: (row[3], row[4]),
+        allowed=allowed,
+    )
     lists = [
         [Hit(proposition_id=row[1], similarity=row[2]) for row in rows if row[2] > 0] for rows in found.rows
     ]
@@ -248,10 +288,18 @@ def observed_passages(
 
 
 def context_passages(
-    tx: Transaction, corpus_id: int, passage_keys: Sequence[str], *, titles: Titles
+    tx: Transaction,
+    corpus_id: int,
+    passage_keys: Sequence[str],
+    *,
+    titles: Titles,
+    allowed: Allowed | None = None,
 ) -> dict[str, ContextPassage]:
-    """Whole passages by key; one that vanished since is missing."""
+    """Whole passages by key; one that vanished since, or is no longer allowed, is missing."""
     rows = tx.run("context_passages", {"corpus_id": corpus_id, "passage_keys": list(passage_keys)})
+    if allowed is not None:
+        kept = set(allowed.among(row[4] for row in rows).tolist())
+        rows = [row for row in rows if row[4] in kept]
     return {
         row[0]: ContextPassage(
             passage=ObservedPassage(
@@ -363,14 +411,48 @@ def winners(
     }
 
 
-def insert_question_log(tx: Transaction, parameters: Mapping[str, Any]) -> int:
-    """Write one search to the log. Values that are lists or mappings become JSON. Returns its id."""
+def insert_question_log(
+    tx: Transaction,
+    corpus: CorpusRow,
+    entry: Mapping[str, Any],
+    *,
+    passage_keys: Collection[str],
+    proposition_ids: Collection[int],
+) -> tuple[int, bool]:
+    """Write one search to the log.
+
+    Args:
+        tx: An open transaction.
+        corpus: The corpus as it was when the search began.
+        entry: The columns of the row; lists and mappings become JSON.
+        passage_keys: Every passage that the search had in hand, each once.
+        proposition_ids: Every proposition that it found.
+
+    Returns:
+        The id of the row, and whether it holds the question alone, because a passage was deleted meanwhile.
+
+    Raises:
+        CorpusNotFound: the corpus was deleted meanwhile.
+    """
     encoded = {
         name: json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value
-        for name, value in parameters.items()
+        for name, value in entry.items()
     }
-    question_id: int = tx.run("insert_question_log", encoded)[0][0]
-    return question_id
+    tx.run("share_log", {"corpus_id": corpus.corpus_id})
+    rows = tx.run(
+        "insert_question_log",
+        {
+            **encoded,
+            "corpus_id": corpus.corpus_id,
+            "tenant_id": corpus.tenant_id,
+            "deletions": corpus.deletions,
+            "passage_keys": list(passage_keys),
+            "proposition_ids": list(proposition_ids),
+        },
+    )
+    if not rows:
+        raise CorpusNotFound("the corpus was deleted meanwhile", name=corpus.name)
+    return rows[0][0], rows[0][1]
 
 
 def question_log_entry(tx: Transaction, corpus_id: int, question_id: int) -> Row | None:

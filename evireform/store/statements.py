@@ -1,8 +1,9 @@
 """The named statements of ``sql/*.sql``, and where the files that ship with the package are.
 
 A statement begins with ``-- name: x``; the comment below says what it is for and what it costs. The only
-thing ever formatted into one is ``halfvec({d})``, a checked integer: without that cast the plan is a
-sequential scan.
+thing ever formatted into one is ``{d}``, a checked integer, the dimensions of its vectors: without that cast
+the plan is a sequential scan. A line ``-- wide: ...`` stands for the line above it where the vectors are too
+wide for an index, and theirs holds the signs of their elements.
 """
 
 from __future__ import annotations
@@ -13,6 +14,10 @@ from pathlib import Path
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _CAST = "halfvec({d})"
+_WIDE = re.compile(r"^ *\S.*\n( *)-- wide: (.*)$", re.MULTILINE)
+
+WIDEST = 4_000
+"""Dimensions up to which an HNSW index of pgvector holds the vectors of ``halfvec`` themselves."""
 
 
 def resource_dir(name: str) -> Path:
@@ -67,7 +72,11 @@ def statement(name: str, *, dimensions: int | None = None, exact: bool = False) 
         return text
     if type(dimensions) is not int or dimensions < 1:
         raise ValueError(f"statement {name!r} needs its dimensions, a positive integer, not {dimensions!r}")
-    return text.replace(_CAST, "halfvec" if exact else f"halfvec({dimensions})")
+    if exact:
+        return text.replace(_CAST, "halfvec")
+    if dimensions > WIDEST:
+        text = _WIDE.sub(r"\1\2", text)
+    return text.replace("{d}", str(dimensions))
 
 
 def script(name: str) -> str:

@@ -23,6 +23,7 @@ def corpus_status(tx: Transaction, name: str) -> CorpusStatus:
     ready, empty, failed, propositions, entities, incidence = tx.run(
         "corpus_counts", {"corpus_id": corpus.corpus_id}
     )[0]
+    waiting, leased, _ = tx.run("queue_counts", {"corpus_id": corpus.corpus_id})[0]
     failures = tx.run("failed_passages", {"corpus_id": corpus.corpus_id, "fetch": _FAILURES})
     return CorpusStatus(
         name=corpus.name,
@@ -36,4 +37,6 @@ def corpus_status(tx: Transaction, name: str) -> CorpusStatus:
         incidence=incidence,
         spaces=tuple(corpora.spaces(tx, corpus.corpus_id)),
         failures=tuple(Rejected(passage_key=key, reason=reason) for key, reason in failures),
+        waiting=waiting,
+        leased=leased,
     )

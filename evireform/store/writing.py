@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evireform.records import Passage, PassageState
-from evireform.store import corpora
-from evireform.store.vectors import as_copy
+from evireform.store import corpora, entities, queue
+from evireform.store.vectors import half_vectors
 
 if TYPE_CHECKING:
     from evireform.records import CorpusRow, SpaceRow
@@ -52,6 +52,10 @@ class KnownPassage:
     content_hash: bytes
     state: PassageState
     relabelled: bool
+
+    def is_current(self, content_hash: bytes) -> bool:
+        """Whether its propositions are those of a content with this hash."""
+        return self.state != "failed" and self.content_hash == content_hash
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +95,8 @@ def relabel_passages(tx: Transaction, corpus_id: int, passages: Sequence[Passage
     """Give passages of unchanged text their new titles and metadata."""
     corpora.hold_corpus(tx, corpus_id)
     ordered = sorted(passages, key=lambda passage: passage.key)
-    tx.run("relabel_passages", {"corpus_id": corpus_id, **_labels(ordered)})
+    rows = tx.run("relabel_passages", {"corpus_id": corpus_id, **_labels(ordered)})
+    derive_metadata(tx, corpus_id, [row[0] for row in rows])
 
 
 def write_passages(
@@ -107,8 +112,12 @@ def write_passages(
 
     Returns:
         Which were new and which replaced an older text.
+
+    Raises:
+        CorpusSwitched: another generation has the name of the corpus by now.
+        VectorSpaceMismatch: the corpus was switched to another embedding model meanwhile.
     """
-    corpora.hold_corpus(tx, corpus.corpus_id)
+    corpora.hold_named(tx, corpus, writing_to=space)
     batch = sorted(batch, key=lambda prepared: prepared.passage.key)
     rows = tx.run(
         "upsert_passages",
@@ -127,30 +136,46 @@ def write_passages(
     )
     ids = {row[0]: row[1] for row in rows}
     replaced = {row[0] for row in rows if row[2]}
-    batch = [prepared for prepared in batch if prepared.passage.key in ids]
+    if replaced or any(prepared.passage.metadata for prepared in batch):
+        derive_metadata(tx, corpus.corpus_id, list(ids.values()))
+    batch = entities.resolved(
+        tx, corpus.corpus_id, [prepared for prepared in batch if prepared.passage.key in ids]
+    )
     canonicals = {
         canonical
         for prepared in batch
         for proposition in prepared.propositions
         for _, canonical in proposition.mentions
     }
-    entity_ids = _claim_entities(tx, corpus, canonicals, [ids[key] for key in replaced])
+    entity_ids = entities.claim_entities(tx, corpus, canonicals, [ids[key] for key in replaced])
     differences = Counter[int]()
     if replaced:
         differences.subtract(_retract(tx, corpus.corpus_id, [ids[key] for key in replaced]))
     _insert_parts(tx, corpus, space, batch, ids, entity_ids)
     differences.update(_count_entities(tx, corpus, batch, ids, entity_ids))
-    _settle(tx, corpus.corpus_id, differences)
+    entities.settle_entities(tx, corpus.corpus_id, differences)
     return Written(added=tuple(key for key in ids if key not in replaced), changed=tuple(sorted(replaced)))
 
 
-def delete_passages(tx: Transaction, corpus_id: int, passage_keys: Sequence[str]) -> list[str]:
-    """Take passages out with everything that derives from them. Returns the keys that existed.
+def delete_passages(
+    tx: Transaction, corpus_id: int, passage_keys: Sequence[str], *, keep_log: bool = False
+) -> list[str]:
+    """Take passages out of the index, with everything that derives from them, and out of the queue.
 
-    What their model calls cost stays in the ledger; what models answered goes, also for a key that has no
-    passage, because the database refused it.
+    A worker that has one on lease has lost it, and does not write it. What their model calls cost stays in
+    the ledger; what models answered goes, also for a key without a passage, because the database refused it.
+
+    Args:
+        tx: An open transaction.
+        corpus_id: The corpus.
+        passage_keys: Passages, and keys that have none any more.
+        keep_log: Leave logged searches that had them in hand whole, and what models answered in searches.
+
+    Returns:
+        The keys that existed, in the index or in the queue.
     """
     corpora.hold_corpus(tx, corpus_id)
+    waiting = queue.withdraw_queued(tx, corpus_id, passage_keys)
     rows = tx.run("lock_passages", {"corpus_id": corpus_id, "passage_keys": sorted(set(passage_keys))})
     passage_ids = [row[0] for row in rows]
     if passage_ids:
@@ -161,9 +186,16 @@ def delete_passages(tx: Transaction, corpus_id: int, passage_keys: Sequence[str]
         differences = Counter[int]()
         differences.subtract(_retract(tx, corpus_id, passage_ids))
         tx.run("delete_passages", {"corpus_id": corpus_id, "passage_ids": passage_ids})
-        _settle(tx, corpus_id, differences)
-    tx.run("forget_passages", {"corpus_id": corpus_id, "passage_keys": list(passage_keys)})
-    return [row[1] for row in rows]
+        entities.settle_entities(tx, corpus_id, differences)
+    entities.forget_decisions(tx, corpus_id, passage_keys)
+    _forget(tx, corpus_id, passage_keys, keep_log=keep_log)
+    return sorted({*waiting, *(row[1] for row in rows)})
+
+
+def derive_metadata(tx: Transaction, corpus_id: int, passage_ids: Sequence[int] | None) -> None:
+    """Make what passages can be filtered by follow from their metadata; of the whole corpus for None."""
+    parameters = {"passage_ids": None if passage_ids is None else list(passage_ids)}
+    tx.run("derive_metadata", {"corpus_id": corpus_id, **parameters})
 
 
 def insert_vectors(
@@ -176,27 +208,34 @@ def insert_vectors(
 ) -> None:
     """Vectors of new items into a space."""
     if item_ids:
-        data = as_copy(
-            corpus_id=space.corpus_id,
-            space_id=space.space_id,
-            tenant_id=tenant_id,
-            item_ids=item_ids,
-            vectors=vectors,
+        if len(item_ids) != len(vectors):
+            raise ValueError(f"{len(item_ids)} item_ids for {len(vectors)} vectors")
+        ((type_oid,),) = tx.run("vector_type", {})
+        tx.run(
+            "insert_embeddings",
+            {
+                "corpus_id": space.corpus_id,
+                "space_id": space.space_id,
+                "tenant_id": tenant_id,
+                "item_ids": list(item_ids),
+                "vectors": half_vectors(vectors, type_oid=type_oid),
+            },
         )
-        tx.copy("copy_embeddings", data)
 
 
-def _claim_entities(
-    tx: Transaction, corpus: CorpusRow, canonicals: set[str], old_passage_ids: Sequence[int]
-) -> dict[str, int]:
-    """Insert what is missing, lock all in one order, and give their ids."""
-    parameters = {
-        "corpus_id": corpus.corpus_id,
-        "canonicals": sorted(canonicals),
-        "passage_ids": list(old_passage_ids),
-    }
-    tx.run("insert_entities", {**parameters, "tenant_id": corpus.tenant_id})
-    return {row[1]: row[0] for row in tx.run("lock_entities", parameters)}
+def _forget(tx: Transaction, corpus_id: int, passage_keys: Sequence[str], *, keep_log: bool) -> None:
+    """Empty what quotes passages beyond the index: answers of models, and the log of searches.
+
+    A search or a call that is under way writes down what it read either before this, and it is found here, or
+    after it: then it sees that something was deleted.
+    """
+    parameters = {"corpus_id": corpus_id, "passage_keys": list(passage_keys)}
+    tx.run("close_log", {"corpus_id": corpus_id})
+    tx.run("count_deletion", {"corpus_id": corpus_id})
+    tx.run("forget_passages", parameters)
+    if not keep_log:
+        tx.run("forget_questions", parameters)
+        tx.run("forget_unlogged", {"corpus_id": corpus_id})
 
 
 def _retract(tx: Transaction, corpus_id: int, passage_ids: Sequence[int]) -> dict[int, int]:
@@ -284,23 +323,6 @@ def _count_entities(
             },
         )
     return gained
-
-
-def _settle(tx: Transaction, corpus_id: int, differences: Mapping[int, int]) -> None:
-    """Bring degree, display name and largest weight of the touched entities up to date; drop the unused."""
-    if not differences:
-        return
-    touched = sorted(differences)
-    tx.run("drop_unused_forms", {"corpus_id": corpus_id, "entity_ids": touched})
-    tx.run(
-        "settle_entities",
-        {
-            "corpus_id": corpus_id,
-            "entity_ids": touched,
-            "differences": [differences[entity_id] for entity_id in touched],
-        },
-    )
-    tx.run("drop_unused_entities", {"corpus_id": corpus_id, "entity_ids": touched})
 
 
 def _labels(passages: Sequence[Passage]) -> dict[str, list[str]]:

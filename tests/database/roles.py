@@ -8,6 +8,11 @@ from contextlib import contextmanager
 
 import psycopg
 from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from evireform.records import Access
+from evireform.store import tenants
+from evireform.store.connection import Store
 
 
 @contextmanager
@@ -21,6 +26,21 @@ def new_role(url: str) -> Iterator[str]:
         connection.execute(sql.SQL("REASSIGN OWNED BY {} TO CURRENT_USER").format(role))
         connection.execute(sql.SQL("DROP OWNED BY {}").format(role))
         connection.execute(sql.SQL("DROP ROLE {}").format(role))
+
+
+@contextmanager
+def new_member(url: str, tenant: str = "default", access: Access = "writer") -> Iterator[str]:
+    """The URL of a new login role that belongs to a tenant, which is made where it is missing."""
+    store = Store(url, schema="evireform")
+    try:
+        with new_role(url) as role:
+            with store.transaction() as tx:
+                if tenant not in [row.name for row in tenants.list_tenants(tx)]:
+                    tenants.create_tenant(tx, tenant)
+                tenants.grant(tx, tenant, role, access)
+            yield make_conninfo(url, user=role, password="secret")
+    finally:
+        store.close()
 
 
 def run_as_owner(url: str, statement: str, *names: str) -> None:

@@ -444,11 +444,9 @@ def test_a_call_that_ends_while_its_corpus_is_being_deleted_keeps_no_answer(
 
 def log_question(store: Store, corpus: CorpusRow, *of_search: ModelCall) -> int:
     nothing = {name: [] for name in ("settings", "candidates", "selected", "residual_queries", "ranking")}
-    entry = {"corpus_id": corpus.corpus_id, "tenant_id": corpus.tenant_id, "question": "Which capital?"}
+    entry = {"question": "Which capital?", "method": "full", "seconds": 0.1, "degraded": [], **nothing}
     with store.transaction() as tx:
-        log_id = searching.insert_question_log(
-            tx, {**entry, "method": "full", "seconds": 0.1, "degraded": [], **nothing}
-        )
+        log_id, _ = searching.insert_question_log(tx, corpus, entry, passage_keys=(), proposition_ids=())
         ledger.link_calls(tx, of_search, log_id)
     return log_id
 

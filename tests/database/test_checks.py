@@ -6,7 +6,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from evireform.records import Check
-from evireform.store import corpora
+from evireform.store import corpora, spaces
 from evireform.store.checks import check_database
 from evireform.store.connection import Store
 from tests.conftest import SCHEMA
@@ -16,7 +16,10 @@ from tests.database.roles import new_role, run_as_owner
 def look(url: str, index_threshold: int = 3_000) -> dict[str, Check]:
     store = Store(url, schema=SCHEMA)
     try:
-        return {check.name: check for check in check_database(store, index_threshold=index_threshold)}
+        return {
+            check.name: check
+            for check in check_database(store, index_threshold=index_threshold, min_recall=0.95)
+        }
     finally:
         store.close()
 
@@ -41,6 +44,7 @@ def test_all_is_well(store: Store, database_url: str) -> None:
         "server",
         "extension",
         "tables",
+        "tenant",
         "proposition vectors of corpus 'wiki'",
     ]
     assert {(check.ok, check.remedy) for check in found.values()} == {(True, "")}
@@ -81,6 +85,7 @@ def test_many_vectors_without_an_index(store: Store, database_url: str) -> None:
     found = look(database_url, index_threshold=10)["proposition vectors of corpus 'wiki'"]
     assert not found.ok
     assert "about 10 vectors without an index" in found.detail
+    assert found.remedy == "run `evireform index --corpus wiki`"
 
 
 def test_many_vectors_with_an_index(store: Store, database_url: str) -> None:
@@ -89,7 +94,49 @@ def test_many_vectors_with_an_index(store: Store, database_url: str) -> None:
         space = corpora.spaces(tx, corpora.get_corpus(tx, "wiki").corpus_id)[0]
         tx.run("create_space_index", {"corpus_id": space.corpus_id, "space_id": space.space_id})
     found = look(database_url, index_threshold=10)["proposition vectors of corpus 'wiki'"]
-    assert (found.ok, found.detail) == (True, "tiny, 2-d, active, HNSW index")
+    assert (found.ok, found.detail, found.remedy) == (
+        True,
+        "tiny, 2-d, active, HNSW index, its recall was never measured",
+        "run `evireform index --corpus wiki`",
+    )
+
+
+def measured(store: Store, database_url: str, *, recall: float, vectors: int) -> Check:
+    """What is said of an index over ten vectors whose recall was measured."""
+    with_vectors(store, 10)
+    with store.transaction() as tx:
+        space = corpora.spaces(tx, corpora.get_corpus(tx, "wiki").corpus_id)[0]
+        tx.run("create_space_index", {"corpus_id": space.corpus_id, "space_id": space.space_id})
+        spaces.save_recall(tx, space, recall=recall, breadth=400, vectors=vectors)
+    return look(database_url)["proposition vectors of corpus 'wiki'"]
+
+
+def test_an_index_of_good_recall(store: Store, database_url: str) -> None:
+    found = measured(store, database_url, recall=0.95, vectors=10)
+    assert (found.ok, found.detail, found.remedy) == (
+        True,
+        "tiny, 2-d, active, HNSW index, recall@100 0.950 at ef_search 400",
+        "",
+    )
+
+
+def test_an_index_of_poor_recall(store: Store, database_url: str) -> None:
+    found = measured(store, database_url, recall=0.9499, vectors=10)
+    assert (found.ok, found.detail, found.remedy) == (
+        False,
+        "tiny, 2-d, active, HNSW index, recall@100 0.950 at ef_search 400, below 0.95",
+        "raise search.ef_search, or run `evireform index --corpus wiki --rebuild`",
+    )
+
+
+def test_an_index_that_was_measured_long_ago(store: Store, database_url: str) -> None:
+    found = measured(store, database_url, recall=1.0, vectors=4)
+    assert (found.ok, found.detail, found.remedy) == (
+        True,
+        "tiny, 2-d, active, HNSW index, recall@100 1.000 at ef_search 400, "
+        "measured when it held 4 of now about 10 vectors",
+        "run `evireform index --corpus wiki`",
+    )
 
 
 @pytest.mark.parametrize("index_threshold", [10, 3_000])

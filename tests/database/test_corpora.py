@@ -51,7 +51,7 @@ def test_a_corpus_is_found_by_its_name(store: Store) -> None:
     assert (made.name, made.titles, made.extractor, made.language) == ("wiki", "on", "", "")
     with store.transaction() as tx:
         assert corpora.get_corpus(tx, "wiki") == made
-        assert made.tenant_id == corpora.default_tenant_id(tx)
+        assert made.tenant_id == corpora.current_tenant(tx)
 
 
 def test_a_corpus_is_made_once(store: Store) -> None:
@@ -169,7 +169,7 @@ def test_t09_the_same_model_with_other_prompts_is_refused_with_both(store: Store
     with store.transaction() as tx:
         space = create_space(tx, corpus)
     with pytest.raises(
-        VectorSpaceMismatch, match=r"tiny with prompts .* is opened with tiny with prompts .*query: "
+        VectorSpaceMismatch, match=r"tiny with prompts .* are opened with tiny with prompts .*query: "
     ):
         corpora.check_space(space, model="tiny", dimensions=3, prompts={"question": "query: {text}"})
 

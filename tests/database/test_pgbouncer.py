@@ -9,19 +9,23 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from evireform.embedded.account import server_account
 from evireform.embedded.binaries import bin_for
-from evireform.store import corpora
+from evireform.errors import DatabaseError
+from evireform.store import corpora, tenants
 from evireform.store.connection import Store
 from evireform.store.migrate import init
 from evireform.store.revisions import known_revisions
 from tests.conftest import SCHEMA
+from tests.database.tenancy import two_tenants
 
 PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 pytestmark = pytest.mark.skipif(PGBOUNCER is None, reason="pgbouncer is not installed")
@@ -133,3 +137,36 @@ def test_clients_share_its_connections_and_none_sees_anothers_settings(pooled: S
         assert raw.execute("SHOW enable_indexscan").fetchone() == ("on",)
         servers = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
         assert raw.execute(servers).fetchone() in [(1,), (2,)]
+
+
+def test_a_connection_works_for_one_tenant_after_another(pooled: Store, url: str) -> None:
+    roles = {"ours": "pooled_ours", "theirs": "pooled_theirs"}
+    two_tenants(pooled)
+    for tenant, role in roles.items():
+        with pooled.transaction() as tx:
+            tenants.grant(tx, tenant, role, "reader")
+    wrong: list[str] = []
+
+    def work(tenant: str) -> None:
+        store = Store(url, schema=SCHEMA, role=roles[tenant])
+        for turn in range(20):
+            with suppress(DatabaseError, psycopg.Error), store.transaction(read_only=True) as tx:
+                seen = tx.driver.execute("SELECT name, current_user::text FROM tenant").fetchall()
+                if seen != [(tenant, roles[tenant])]:
+                    wrong.append(f"{tenant}: {seen}")
+                if turn % 3 == 0:
+                    tx.driver.execute("SELECT 1 / 0")
+        store.close()
+
+    threads = [threading.Thread(target=work, args=(tenant,)) for tenant in (*roles, *roles, *roles)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    with pooled.plain_transaction() as tx:
+        assert tx.driver.execute("SELECT current_user::text").fetchone() == ("owner",)
+    for tenant, role in roles.items():
+        with pooled.transaction() as tx:
+            tenants.revoke(tx, tenant, role)
+            tx.driver.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(role)))

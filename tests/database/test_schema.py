@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
+from psycopg.types.json import Jsonb
 
 from evireform.store.connection import Store
 from evireform.store.migrate import init
@@ -147,3 +148,52 @@ def test_the_ledger_of_the_first_version_keeps_its_corpora_by_name(
     command.upgrade(config, "head")
     found = catalogue(empty_database_url, "SELECT corpus_id, corpus_name FROM model_call ORDER BY corpus_id")
     assert found == [(7, "wiki"), (8, "")]
+
+
+METADATA = {
+    "year": 2020,
+    "lang": ["en", "de", "en"],
+    "mixed": [1, 1.0, "1", False, None, {"deep": 1}, [2]],
+    "none": None,
+    "long": "x" * 501,
+    "x" * 101: "a name too long",
+    "huge": 10**400,
+    "": "no name",
+}
+
+
+def test_passages_that_are_there_can_be_filtered_after_the_migration(
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command.upgrade(alembic_config(empty_database_url, monkeypatch), "0002")
+    with psycopg.connect(empty_database_url) as connection:
+        connection.execute("SET search_path = evireform")
+        connection.execute("INSERT INTO tenant (tenant_id, name, role_name) VALUES (1, 'default', 'x')")
+        connection.execute(
+            "INSERT INTO corpus (corpus_id, tenant_id, name, titles) VALUES (7, 1, 'wiki', 'on')"
+        )
+        connection.execute(
+            "INSERT INTO passage"
+            " (corpus_id, passage_id, tenant_id, passage_key, body, content_hash, metadata, state)"
+            " VALUES (7, 1, 1, 'a', 'text', '', %s, 'empty'), (7, 2, 1, 'b', 'text', '', '{}', 'empty')",
+            [Jsonb(METADATA)],
+        )
+    store = Store(empty_database_url, schema=SCHEMA)
+    init(store)
+    store.close()
+    filled = "SELECT passage_id, name, kind, value, number FROM passage_metadata ORDER BY name, kind, value"
+    derived = """
+        SELECT passage_id, held.name, held.kind, held.value, held.number
+        FROM passage CROSS JOIN LATERAL filterable(metadata) AS held
+        ORDER BY held.name COLLATE "C", held.kind, held.value COLLATE "C"
+    """
+    expected = [
+        (1, "lang", "text", "de", None),
+        (1, "lang", "text", "en", None),
+        (1, "mixed", "boolean", "false", None),
+        (1, "mixed", "number", "1", 1.0),
+        (1, "mixed", "text", "1", None),
+        (1, "year", "number", "2020", 2020.0),
+    ]
+    assert catalogue(empty_database_url, filled) == expected
+    assert catalogue(empty_database_url, derived) == expected

@@ -16,12 +16,16 @@ from tests.conftest import SCHEMA, database
 _PARAMETER = re.compile(r"%\((\w+)\)s")
 _COMMENT = re.compile(r"\A(--.*\n)+")
 
-UTILITIES = {"analyze_corpus_tables", "copy_embeddings", "create_extension", "drop_views"}
+UTILITIES = {"create_extension", "drop_views"}
 """Statements that PostgreSQL cannot prepare; each is run by a test."""
 
 
-def text_of(name: str) -> str:
-    return statement(name, dimensions=384 if "halfvec({d})" in statements()[name] else None)
+WIDE = sorted(name for name, text in statements().items() if "-- wide: " in text)
+"""Statements that search an index of signs where vectors are too wide for one of their own."""
+
+
+def text_of(name: str, *, dimensions: int = 384) -> str:
+    return statement(name, dimensions=dimensions if "halfvec({d})" in statements()[name] else None)
 
 
 @pytest.fixture(scope="module")
@@ -34,11 +38,15 @@ def migrated(server_url: str) -> Iterator[Store]:
         store.close()
 
 
-@pytest.mark.parametrize("name", sorted(statements().keys() - UTILITIES))
-def test_a_statement_can_be_prepared(migrated: Store, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "dimensions"),
+    [*((name, 384) for name in sorted(statements().keys() - UTILITIES)), *((name, 4_096) for name in WIDE)],
+)
+def test_a_statement_can_be_prepared(migrated: Store, name: str, dimensions: int) -> None:
     numbers: dict[str, int] = {}
     numbered = _PARAMETER.sub(
-        lambda found: f"${numbers.setdefault(found[1], len(numbers) + 1)}", text_of(name)
+        lambda found: f"${numbers.setdefault(found[1], len(numbers) + 1)}",
+        text_of(name, dimensions=dimensions),
     )
     with migrated.transaction() as tx, tx.driver.cursor() as cursor:
         cursor.execute(f"PREPARE checked AS {numbered.replace('%%', '%')}".encode())
@@ -61,14 +69,7 @@ def test_only_utilities_cannot_be_prepared() -> None:
 
 def test_fresh_statistics_can_be_asked_for(store: Store) -> None:
     with store.transaction() as tx:
-        assert tx.run("analyze_corpus_tables", {}) == []
-
-
-def test_vectors_are_copied_in(store: Store) -> None:
-    nothing = b"PGCOPY\n\xff\r\n\0" + bytes(8) + b"\xff\xff"
-    with store.transaction() as tx:
-        tx.copy("copy_embeddings", nothing)
-        assert tx.tally.statements == 2
+        assert tx.run("analyze_corpus_tables", {}) == [(None,)]
 
 
 def test_views_are_dropped_by_name(store: Store) -> None:
@@ -77,7 +78,7 @@ def test_views_are_dropped_by_name(store: Store) -> None:
         before = tx.driver.execute(query).fetchone()
         tx.run("drop_views", {})
         after = tx.driver.execute(query).fetchone()
-    assert (before, after) == ((9,), (0,))
+    assert (before, after) == ((10,), (0,))
 
 
 def test_the_comment_stays_with_its_statement(tmp_path: Path) -> None:
@@ -106,6 +107,17 @@ def test_dimensions_are_formatted_into_the_cast() -> None:
     text = statement("candidates", dimensions=384)
     assert "halfvec(384)" in text
     assert "{d}" not in text
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_wide_vectors_are_found_by_their_signs(name: str) -> None:
+    signs = "ORDER BY binary_quantize(embedding.embedding::halfvec(4001))::bit(4001) <~> binary_quantize("
+    assert signs in text_of(name, dimensions=4_001)
+    assert "ORDER BY embedding.embedding::halfvec(4000) <#> " in text_of(name, dimensions=4_000)
+
+
+def test_every_search_of_vectors_knows_wide_ones() -> None:
+    assert sorted(name for name, text in statements().items() if "<#>" in text) == WIDE
 
 
 @pytest.mark.parametrize("dimensions", [None, 0, -1, 3.0, True, "384"])

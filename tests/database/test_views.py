@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import replace
 from decimal import Decimal
@@ -13,8 +12,9 @@ import pytest
 
 from evireform.canonical import canonical
 from evireform.records import ModelCall, Passage, PassageState
-from evireform.store import calls, corpora, writing
+from evireform.store import calls, corpora, queue, writing
 from evireform.store.connection import Store
+from evireform.store.searching import insert_question_log
 from evireform.store.writing import PreparedPassage, PreparedProposition
 from tests.database.roles import new_role, run_as_owner
 
@@ -122,6 +122,17 @@ def test_ingestion_failures(wiki: Store) -> None:
     assert rows(wiki, query) == [("wiki", "broken", "timeout")]
 
 
+def test_queue_progress(wiki: Store) -> None:
+    with wiki.transaction() as tx:
+        corpus = corpora.get_corpus(tx, "wiki")
+        waiting = {key: (Passage(key=key, text="A text."), None) for key in ("a", "b", "c", "d")}
+        queue.enqueue_passages(tx, corpus, waiting)
+        queue.claim_queued(tx, corpus.corpus_id, 1, fetch=3, lease_s=600)
+        queue.return_queued(tx, corpus.corpus_id, {"a": "no answer"}, forgiven=False)
+    query = "SELECT corpus, waiting, on_lease, tried FROM queue_progress"
+    assert rows(wiki, query) == [("wiki", 2, 2, 1)]
+
+
 def call(purpose: str, tokens: int | None, error: str = "") -> ModelCall:
     return ModelCall(
         purpose=purpose,
@@ -177,19 +188,15 @@ def test_question_explained(wiki: Store) -> None:
     residual = [{"text": "first?", "hits": []}, {"text": "second?", "hits": []}]
     with wiki.transaction() as tx:
         corpus = corpora.get_corpus(tx, "wiki")
-        tx.run(
-            "insert_question_log",
-            {
-                "corpus_id": corpus.corpus_id,
-                "tenant_id": corpus.tenant_id,
-                "question": "Which capital?",
-                "method": "full",
-                "seconds": 0.1,
-                "ranking": json.dumps(ranking),
-                "residual_queries": json.dumps(residual),
-                **dict.fromkeys(("settings", "candidates", "selected", "degraded"), "[]"),
-            },
-        )
+        entry = {
+            "question": "Which capital?",
+            "method": "full",
+            "seconds": 0.1,
+            "ranking": ranking,
+            "residual_queries": residual,
+            **{name: [] for name in ("settings", "candidates", "selected", "degraded")},
+        }
+        insert_question_log(tx, corpus, entry, passage_keys=["oslo"], proposition_ids=[oslo, bergen])
     assert rows(
         wiki,
         "SELECT question, rank, passage_key, score, value, residual_query, seed, entity "

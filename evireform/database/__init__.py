@@ -3,47 +3,54 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from evireform import answering, ingestion
+from evireform import auditing, importing, ingestion
+from evireform.database.corpus import Corpus
+from evireform.database.generation import Generation
 from evireform.embedding import Encoder
 from evireform.embedding import load as load_encoder
-from evireform.errors import UsageError
+from evireform.errors import DatabaseUnreachable, UsageError
 from evireform.language import Language
 from evireform.language import load as load_language
 from evireform.records import (
-    Answer,
+    Access,
     CorpusRow,
-    CorpusStatus,
     CostReport,
     Estimate,
     Extraction,
-    IngestionSummary,
     InitReport,
     Passage,
-    Ranking,
+    QueueProgress,
     Rejected,
+    TenantRow,
     Titles,
+    Verification,
+    WorkerRow,
 )
-from evireform.retrieval import pipeline
-from evireform.retrieval.replay import Replay, replay
 from evireform.settings import Settings
-from evireform.store import calls, corpora, status
+from evireform.store import calls, corpora, queue, tenants
 from evireform.store.connection import Store
+from evireform.store.generations import served
 from evireform.store.migrate import init
 
 if TYPE_CHECKING:
     from evireform.embedded import EmbeddedServer
 
+__all__ = ["Corpus", "Database", "Generation", "connect"]
+
 
 def connect(
     url: str | None = None,
     *,
+    read_url: str = "",
     home: Path | None = None,
     settings: Settings | None = None,
     encoder: Encoder | None = None,
@@ -54,6 +61,8 @@ def connect(
     Args:
         url: ``postgresql://user@host/database``; an empty string takes libpq's own environment variables;
             None starts the embedded server.
+        read_url: A hot standby of that server, which then answers searches and what else only reads
+            (`docs/operations.md`); empty where there is none.
         home: Directory of the embedded server; None takes ``EVIREFORM_HOME`` (the only variable of ours that
             a program is not asked for, so that it and the command line share one database) or its default.
         settings: Models, schema and search defaults.
@@ -77,6 +86,9 @@ def connect(
     store = Store(
         url,
         schema=settings.schema,
+        tenant=settings.tenant,
+        role=settings.role,
+        read_url=read_url,
         pool_size=settings.pool_size,
         statement_timeout_s=settings.statement_timeout_s,
     )
@@ -153,13 +165,17 @@ class Database:
         settings = self.settings.language
         return calls.Calls(self.store, settings) if settings.backend != "rules" else None
 
-    def init(self) -> InitReport:
+    def init(self, *, to: str = "") -> InitReport:
         """Create or migrate the tables. Safe to run again, and from many processes at once.
 
+        Args:
+            to: Go to this migration instead of the newest: see `evireform.store.migrate.init`.
+
         Raises:
+            UsageError: ``to`` is no migration of this package.
             ServerTooOld, ExtensionMissing, PermissionMissing, SchemaTooNew: each says what to do.
         """
-        return init(self.store)
+        return init(self.store, to=to)
 
     def corpus(self, name: str, *, create: bool = False, titles: Titles | None = None) -> Corpus:
         """A corpus by name.
@@ -174,17 +190,35 @@ class Database:
             CorpusNotFound: there is none, and ``create`` is off.
             UsageError: the corpus was made with the other titles setting.
         """
-        with self.store.transaction() as tx:
-            row = corpora.find_corpus(tx, name) if create else corpora.get_corpus(tx, name)
-            if row is None:
-                row = corpora.create_corpus(tx, name, titles=titles or "on")
+        row = None
+        if not create:
+            with suppress(DatabaseUnreachable), self.store.reading() as tx:
+                row = corpora.find_corpus(tx, name)
+        if row is None:  # a standby may be down, or not have it yet
+            with self.store.transaction() as tx:
+                row = corpora.find_corpus(tx, name) if create else corpora.get_corpus(tx, name)
+                if row is None:
+                    row = corpora.create_corpus(tx, name, titles=titles or "on")
         _check_titles(row, titles)
         return Corpus(self, name)
 
     def corpora(self) -> list[CorpusRow]:
         """Every corpus, by name."""
-        with self.store.transaction(read_only=True) as tx:
+        with self.store.reading() as tx:
             return corpora.list_corpora(tx)
+
+    def generation(self, name: str) -> Generation:
+        """A corpus with the generation of it that is made beside it, to replace it.
+
+        Raises:
+            CorpusNotFound: no corpus has this name.
+        """
+        return Generation(self.corpus(name))
+
+    def generations(self) -> list[str]:
+        """Names of the corpora that have another generation."""
+        with self.store.transaction(read_only=True) as tx:
+            return served(tx)
 
     def estimate(
         self,
@@ -232,8 +266,141 @@ class Database:
         Raises:
             UsageError: ``by`` is none of these.
         """
-        with self.store.transaction(read_only=True) as tx:
+        with self.store.reading() as tx:
             return calls.costs(tx, corpus=corpus, by=by, since=since)
+
+    def worker(
+        self,
+        *,
+        corpus: str | None = None,
+        on_batch: ingestion.OnBatch | None = None,
+        working_on: ingestion.WorkingOn | None = None,
+    ) -> ingestion.Worker:
+        """A worker that drains the queues of all corpora, or of one, once it is told to `run`.
+
+        Its batch, leases and attempts are those of `evireform.settings.WorkerSettings`. See
+        `evireform.ingestion.worker`.
+        """
+        return ingestion.worker(
+            self.store,
+            encoder=self.encoder,
+            language=self.language,
+            settings=self.settings.worker,
+            corpus=corpus,
+            on_batch=on_batch,
+            working_on=working_on,
+        )
+
+    def workers(self) -> list[WorkerRow]:
+        """Who works on the queues, and who did until a day ago and was lost."""
+        with self.store.reading() as tx:
+            return queue.workers(tx)
+
+    def progress(self, corpus: str | None = None) -> list[QueueProgress]:
+        """How far the queues of all corpora are, or that of one.
+
+        Raises:
+            CorpusNotFound: no corpus has this name.
+        """
+        with self.store.reading() as tx:
+            rows = corpora.list_corpora(tx) if corpus is None else [corpora.get_corpus(tx, corpus)]
+            spent = {row.group: row.cost for row in calls.costs(tx, corpus=corpus).rows}
+            found = [queue.progress(tx, row) for row in rows]
+        return [replace(one, cost=spent.get(one.name, Decimal(0))) for one in found]
+
+    def verify(self, *, repair: bool = False, progress: auditing.Progress | None = None) -> Verification:
+        """Compare what the index holds with what it derives from, in every corpus and beyond.
+
+        Args:
+            repair: Make the derived tables follow, and make missing vectors again; the writers of a corpus
+                wait meanwhile. Passages, propositions and mentions are never changed.
+            progress: Called with a corpus, the checks done since the last call, and how many it has.
+        """
+        names = [row.name for row in self.corpora()]
+        return auditing.verify(
+            self.store,
+            names,
+            encoder=lambda: self.encoder,
+            beyond=True,
+            repair=repair,
+            progress=progress,
+        )
+
+    def tenants(self) -> list[TenantRow]:
+        """The tenants that the role may know of: its own; all of them where it owns the tables."""
+        with self.store.transaction() as tx:
+            return tenants.list_tenants(tx)
+
+    def create_tenant(self, name: str, *, role: str | None = None) -> bool:
+        """Make a tenant (`docs/tenants.md`), and a role its writer. Only the owner of the tables may.
+
+        Args:
+            name: A name that no tenant has.
+            role: A login role, made where it is missing; None leaves the tenant without members.
+
+        Returns:
+            Whether the role was made: then it has no password yet.
+
+        Raises:
+            UsageError: the name is taken, or cannot be one.
+            PermissionMissing: the role of the connection does not own the tables, or may not create roles.
+        """
+        with self.store.transaction() as tx:
+            tenants.create_tenant(tx, name)
+            return role is not None and tenants.grant(tx, name, role, "writer")
+
+    def grant_tenant(self, name: str, role: str, *, access: Access) -> bool:
+        """Make a role a ``writer`` or a ``reader`` of a tenant; errors and result as `create_tenant`."""
+        with self.store.transaction() as tx:
+            return tenants.grant(tx, name, role, access)
+
+    def revoke_tenant(self, name: str, role: str) -> None:
+        """Take a role out of a tenant, with the rights that it had for it.
+
+        Raises:
+            UsageError: there is no such tenant, or the role is no member of it.
+            PermissionMissing: the role of the connection does not own the tables.
+        """
+        with self.store.transaction() as tx:
+            tenants.revoke(tx, name, role)
+
+    def share_answers(self, tenant: str, shares: bool) -> None:
+        """Let a tenant's model calls be answered by those of tenants that share theirs, and the other way.
+
+        Raises:
+            UsageError: there is no such tenant.
+            PermissionMissing: the role of the connection does not own the tables.
+        """
+        with self.store.transaction() as tx:
+            tenants.share_answers(tx, tenant, shares)
+
+    def delete_tenant(self, name: str) -> None:
+        """Delete a tenant with its corpora, log and part of the ledger. Its roles stay, without rights.
+
+        Its members are shut out first; then corpus after corpus goes, so that no search waits for all.
+
+        Raises:
+            UsageError: there is no such tenant.
+            PermissionMissing: the role of the connection does not own the tables.
+        """
+        with self.store.transaction(statement_timeout_s=0) as tx:
+            held = tenants.shut_out(tx, name)
+        for corpus in held:
+            with self.store.transaction(statement_timeout_s=0) as tx:
+                tenants.delete_corpus(tx, corpus)
+        with self.store.transaction(statement_timeout_s=0) as tx:
+            tenants.delete_tenant(tx, name)
+
+    def import_corpus(
+        self, folder: Path, *, name: str | None = None, progress: importing.Progress | None = None
+    ) -> importing.Imported:
+        """Make a corpus of the files of an export. See `evireform.importing.import_corpus`.
+
+        The embedding model is loaded only where the vectors are not in the files.
+        """
+        return importing.import_corpus(
+            self.store, folder, encoder=lambda: self.encoder, name=name, progress=progress
+        )
 
     def delete_corpus(self, name: str) -> None:
         """Delete a corpus with everything in it. What its model calls cost stays in the ledger.
@@ -245,159 +412,9 @@ class Database:
             corpora.delete_corpus(tx, name)
 
 
-class Corpus:
-    """A corpus by name; every call looks it up anew, so that what other processes did is seen at once."""
-
-    def __init__(self, database: Database, name: str) -> None:
-        self.database = database
-        self.name = name
-
-    def ingest(
-        self,
-        passages: Iterable[Passage | Rejected],
-        *,
-        extractions: Mapping[str, Extraction] | None = None,
-        progress: ingestion.Progress | None = None,
-        working_on: ingestion.WorkingOn | None = None,
-    ) -> IngestionSummary:
-        """Bring passages in: new ones are added, changed ones replaced, unchanged ones skipped.
-
-        See `evireform.ingestion.ingest`.
-        """
-        return ingestion.ingest(
-            self.database.store,
-            self.name,
-            passages,
-            encoder=self.database.encoder,
-            language=self.database.language,
-            extractions=extractions,
-            progress=progress,
-            working_on=working_on,
-        )
-
-    def retry(
-        self,
-        *,
-        progress: ingestion.Progress | None = None,
-        working_on: ingestion.WorkingOn | None = None,
-    ) -> IngestionSummary:
-        """Extract again the passages whose extraction failed, from the texts that the corpus holds.
-
-        See `evireform.ingestion.retry`.
-        """
-        return ingestion.retry(
-            self.database.store,
-            self.name,
-            encoder=self.database.encoder,
-            language=self.database.language,
-            progress=progress,
-            working_on=working_on,
-        )
-
-    def search(self, question: str, *, k: int | None = None, variant: str = "full") -> Ranking:
-        """Rank passages for one question. See `search_many`."""
-        return self.search_many([question], k=k, variant=variant)[0]
-
-    def search_many(
-        self, questions: Sequence[str], *, k: int | None = None, variant: str = "full"
-    ) -> list[Ranking]:
-        """Rank passages for many questions; batches of them share their statements.
-
-        Args:
-            questions: Texts.
-            k: Passages per ranking; None takes the settings'.
-            variant: A name of `evireform.settings.VARIANTS`.
-
-        Raises:
-            UsageError: no variant has this name, or ``k`` is out of range.
-            VectorSpaceMismatch: the corpus was embedded with another model.
-        """
-        _refuse_text("questions", questions)
-        settings = self.database.settings.search.variant(variant)
-        if k is not None:
-            settings = replace(settings, k=k)
-        return pipeline.search(
-            self.database.store,
-            self.name,
-            questions,
-            encoder=self.database.encoder,
-            language=self.database.language,
-            settings=settings,
-            method=variant,
-        )
-
-    def answer(
-        self,
-        question: str,
-        *,
-        variant: str = "full",
-        strict: bool | None = None,
-        direct: bool | None = None,
-        on_text: answering.OnText | None = None,
-    ) -> Answer:
-        """Answer a question in a few words from the passages that are ranked for it.
-
-        Args:
-            question: Its text.
-            variant: A name of `evireform.settings.VARIANTS`.
-            strict: Say ``unknown`` where no cited passage contains the answer's names and numbers; None takes
-                the settings'.
-            direct: Ask the model without any passage; None takes the settings'.
-            on_text: Called with the answer so far as it is written; see `evireform.answering.answer`.
-
-        Raises:
-            UsageError: no variant has this name, or both ``strict`` and ``direct`` are wanted.
-            VectorSpaceMismatch: the corpus was embedded with another model.
-            BudgetSpent: there is no budget left for a model call.
-        """
-        db = self.database
-        given = {"strict": strict, "direct": direct}
-        settings = replace(db.settings.answer, **{k: v for k, v in given.items() if v is not None})
-        search = db.settings.search.variant(variant)
-        if settings.direct:
-            return answering.answer_directly(
-                db.store, self.name, question, language=db.language, on_text=on_text
-            )
-        return answering.answer(
-            db.store,
-            self.name,
-            question,
-            encoder=db.encoder,
-            language=db.language,
-            search=search,
-            settings=settings,
-            method=variant,
-            on_text=on_text,
-        )
-
-    def replay(self, log_id: int) -> Replay:
-        """Rank a logged search again from its logged choices, without a model."""
-        return replay(self.database.store, self.name, log_id)
-
-    def delete(self, passage_keys: Sequence[str]) -> list[str]:
-        """Delete passages with all that derives from them. Returns the keys that existed.
-
-        Raises:
-            UsageError: a text was given instead of a list of keys.
-        """
-        _refuse_text("passage_keys", passage_keys)
-        return ingestion.delete(self.database.store, self.name, passage_keys)
-
-    def status(self) -> CorpusStatus:
-        """What the corpus holds, which models made it, and what failed."""
-        with self.database.store.transaction(read_only=True) as tx:
-            return status.corpus_status(tx, self.name)
-
-
 def _check_titles(row: CorpusRow, titles: Titles | None) -> None:
     """Refuse a titles setting that is not the corpus's; None takes it as it is."""
     if titles is not None and row.titles != titles:
         raise UsageError(
             f"corpus {row.name!r} was made with titles {row.titles}, not {titles}: choose another name"
         )
-
-
-def _refuse_text(name: str, values: Sequence[str]) -> None:
-    """A text is a sequence of texts too, and would be taken letter by letter."""
-    if isinstance(values, str | bytes):
-        raise UsageError(f"{name} must be a list of texts, not one text: write [{values!r}]")
