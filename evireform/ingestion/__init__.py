@@ -2,7 +2,8 @@
 
 `checks` says why a passage cannot go in, `preparing` makes rows of an extraction, `portions` holds the sizes
 in which passages travel, `job` joins them: read, skip what is unchanged, extract, write. `estimating` says
-what that would cost.
+what that would cost. `enqueuing` lets passages wait instead, `working` runs jobs on what waits, and `leases`
+holds what it has in hand.
 """
 
 from __future__ import annotations
@@ -12,33 +13,41 @@ from typing import Any
 
 from evireform.embedding import Encoder
 from evireform.formats.text import key_problem
+from evireform.ingestion.enqueuing import enqueue
 from evireform.ingestion.estimating import estimate
 from evireform.ingestion.job import Interrupted, Job, Progress, WorkingOn
+from evireform.ingestion.leases import OnBatch
 from evireform.ingestion.preparing import content_hash, prepare
+from evireform.ingestion.working import Worker
 from evireform.language import Language
 from evireform.records import Extraction, IngestionSummary, Passage, Rejected
-from evireform.store import corpora, spaces, writing
+from evireform.settings import WorkerSettings
+from evireform.store import corpora, generations, spaces, writing
 from evireform.store.connection import Store
 
 __all__ = [
     "BATCH",
     "INDEX_THRESHOLD",
     "Interrupted",
+    "OnBatch",
     "Progress",
+    "Worker",
     "WorkingOn",
     "content_hash",
     "delete",
+    "enqueue",
     "estimate",
     "ingest",
     "prepare",
     "retry",
+    "worker",
 ]
 
 BATCH = 64
 """Most passages looked up, extracted or written together; memory grows with it, not with the corpus."""
 
-INDEX_THRESHOLD = 3_000
-"""Vectors from which a space gets its HNSW index: below, the exact scan is as fast."""
+INDEX_THRESHOLD = spaces.INDEX_THRESHOLD
+"""Vectors from which a space gets its HNSW index."""
 
 
 def ingest(
@@ -59,7 +68,8 @@ def ingest(
     Many passages are extracted at once where the language backend says so, and each is written soon after
     its extraction ended, so that neither a slow one nor a huge one holds up the others.
 
-    When the budget for model calls is spent, what was finished is written and the summary says ``stopped``.
+    When the budget for model calls is spent, what was finished is written and the summary says ``stopped``;
+    so it does when another generation takes the name of the corpus meanwhile (see `evireform.generations`).
 
     Args:
         store: The database.
@@ -114,18 +124,73 @@ def retry(
     return job.run(job.failures())
 
 
-def delete(store: Store, corpus_name: str, passage_keys: Sequence[str]) -> list[str]:
-    """Delete passages with everything that derives from them. Returns the keys that existed."""
+def worker(
+    store: Store,
+    *,
+    encoder: Encoder,
+    language: Language,
+    settings: WorkerSettings,
+    corpus: str | None = None,
+    on_batch: OnBatch | None = None,
+    working_on: WorkingOn | None = None,
+) -> Worker:
+    """A worker, which is yet to `run`.
+
+    Args:
+        store: The database.
+        encoder: Embeds the propositions; must be the model of the corpora's active spaces.
+        language: Extracts propositions and entities.
+        settings: Batch, leases, attempts.
+        corpus: Name of the only corpus to work on; None works on every one.
+        on_batch: Told of everything that was written.
+        working_on: Called with every passage that is so long that it takes its time.
+    """
+
+    def open_job(name: str) -> Job:
+        return _open(
+            store,
+            name,
+            encoder=encoder,
+            language=language,
+            batch=settings.batch,
+            extractions=None,
+            progress=None,
+            working_on=working_on,
+        )
+
+    return Worker(store, open_job=open_job, settings=settings, corpus=corpus, on_batch=on_batch)
+
+
+def delete(
+    store: Store, corpus_name: str, passage_keys: Sequence[str], *, keep_log: bool = False
+) -> list[str]:
+    """Delete passages with everything that derives from them, also from a generation that is kept or made
+    beside the corpus. Returns the keys that existed.
+
+    Logged searches that had one in hand keep their question and what they cost; ``keep_log`` leaves them
+    whole.
+    """
     deleted: list[str] = []
     keys = sorted(key for key in set(passage_keys) if not key_problem(key))
     for start in range(0, len(keys), BATCH):
         with store.transaction() as tx:
-            corpus = corpora.get_corpus(tx, corpus_name)
-            deleted += writing.delete_passages(tx, corpus.corpus_id, keys[start : start + BATCH])
+            corpus, shadow = generations.find_held(tx, corpus_name)
+            portion = keys[start : start + BATCH]
+            deleted += writing.delete_passages(tx, corpus.corpus_id, portion, keep_log=keep_log)
+            if shadow is not None:
+                writing.delete_passages(tx, shadow.corpus_id, portion, keep_log=keep_log)
     return deleted
 
 
-def _open(store: Store, corpus_name: str, *, encoder: Encoder, language: Language, **options: Any) -> Job:
+def _open(
+    store: Store,
+    corpus_name: str,
+    *,
+    encoder: Encoder,
+    language: Language,
+    batch: int | None = None,
+    **options: Any,
+) -> Job:
     """A job on a corpus and its active proposition space, which is made on the first ingestion."""
     with store.transaction() as tx:
         corpus = corpora.get_corpus(tx, corpus_name)
@@ -136,7 +201,7 @@ def _open(store: Store, corpus_name: str, *, encoder: Encoder, language: Languag
         space=space,
         encoder=encoder,
         language=language.in_corpus(corpus),
-        batch=BATCH,
+        batch=batch or BATCH,
         index_threshold=INDEX_THRESHOLD,
         **options,
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from evireform.ingestion.checks import problem
-from evireform.ingestion.portions import portions
+from evireform.ingestion.portions import portions, text_length
 from evireform.ingestion.preparing import content_hash
 from evireform.language import Language
 from evireform.language.tokens import BYTES_PER_TOKEN
@@ -75,10 +75,10 @@ def estimate(
     """
     with store.transaction(read_only=True) as tx:
         found = corpora.find_corpus(tx, corpus_name)
-        tenant_id = found.tenant_id if found else corpora.default_tenant_id(tx)
+        tenant_id = found.tenant_id if found else corpora.current_tenant(tx)
     total = _Sum()
     seen: set[bytes] = set()
-    for portion in portions(passages, most=BATCH, length=_length):
+    for portion in portions(passages, most=BATCH, length=text_length):
         refused = [item if isinstance(item, Rejected) else problem(item, seen) for item in portion]
         accepted = [
             item for item, why in zip(portion, refused, strict=True)
@@ -207,7 +207,3 @@ def _rates(
         f"passage), for the ledger has few usable extractions, or none, with {call.model} and prompt "
         f"{call.prompt_version}: ingest a sample first"
     )
-
-
-def _length(item: Passage | Rejected) -> int:
-    return len(item.text) if isinstance(item, Passage) and isinstance(item.text, str) else 0

@@ -8,11 +8,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from evireform.embedding import Encoder
-from evireform.errors import DatabaseError, EvireformError
+from evireform.errors import CorpusSwitched, DatabaseError, EvireformError
 from evireform.formats.extractions import with_spans
 from evireform.ingestion.checks import problem
-from evireform.ingestion.portions import CHARACTERS, portions
-from evireform.ingestion.preparing import content_hash, prepare
+from evireform.ingestion.leases import Leased, Leases
+from evireform.ingestion.portions import CHARACTERS, portions, text_length
+from evireform.ingestion.preparing import content_hash, prepare, without_parts
 from evireform.ingestion.tally import Tally
 from evireform.language import Language
 from evireform.parallel import in_groups, leaving
@@ -25,7 +26,7 @@ from evireform.records import (
     SpaceRow,
     with_title,
 )
-from evireform.store import corpora, spaces, writing
+from evireform.store import corpora, queue, spaces, writing
 from evireform.store.connection import Store
 from evireform.store.writing import PreparedPassage, Written
 
@@ -65,22 +66,23 @@ class Work:
     """A passage that is to be extracted and written.
 
     ``ready`` is its ready-made extraction, where it has one; ``failed_hash`` the hash under which it failed,
-    where it is tried again.
+    where it is tried again; ``lease`` that under which a worker has it from the queue.
     """
 
     passage: Passage
     content_hash: bytes
     ready: Extraction | None = None
     failed_hash: bytes | None = None
+    lease: Leased | None = None
 
 
 @dataclass(slots=True, kw_only=True)
 class Job:
     """A run on one corpus; its fields are the arguments of `evireform.ingestion.ingest`.
 
-    `news` and `failures` read, `run` does the rest; ``unwritten`` holds what is extracted and not written
-    yet. All of it happens in the caller's thread, but for `_extract`, which runs in as many as the language
-    backend wants.
+    `news`, `failures` and `queued` read, `run` does the rest; ``unwritten`` holds what is extracted and not
+    written yet, ``leases`` what a worker has from the queue. All of it happens in the caller's thread, but
+    for `_extract`, which runs in as many as the language backend wants.
     """
 
     store: Store
@@ -93,13 +95,16 @@ class Job:
     index_threshold: int
     progress: Progress | None
     working_on: WorkingOn | None
+    leases: Leases | None = None
     tally: Tally = field(default_factory=Tally)
     sample: list[str] = field(default_factory=list)
     unwritten: list[tuple[Work, Extraction]] = field(default_factory=list)
+    extractors: list[str] = field(init=False)
     next_analysis: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.next_analysis = _LARGE if self.corpus.extractor else 1
+        self.extractors = self.corpus.extractor.split(_AND) if self.corpus.extractor else []
 
     def run(self, works: Iterable[list[Work]]) -> IngestionSummary:
         """Extract and write what is read, until all is done, no call can be made, or Ctrl-C."""
@@ -119,6 +124,8 @@ class Job:
             if self.extractions is None and self.tally.added and self.language.extractor.startswith("rules"):
                 self._check_language()
             spaces.ensure_index(self.store, self.space, threshold=self.index_threshold)
+        except CorpusSwitched as error:
+            self.tally.stopped = str(error)
         except KeyboardInterrupt as error:
             self.tally.stopped = "interrupted"
             with suppress(KeyboardInterrupt, EvireformError):  # one more Ctrl-C; a database that is gone too
@@ -129,7 +136,7 @@ class Job:
     def news(self, passages: Iterable[Passage | Rejected]) -> Iterator[list[Work]]:
         """What is new or changed, in portions; the rest is counted, and relabelled where it must be."""
         seen: set[bytes] = set()
-        for portion in portions(passages, most=self.batch, length=_length):
+        for portion in portions(passages, most=self.batch, length=text_length):
             accepted = []
             for item in portion:
                 refused = item if isinstance(item, Rejected) else problem(item, seen)
@@ -137,7 +144,7 @@ class Job:
                     self.tally.rejected.append(refused)
                 elif isinstance(item, Passage):
                     accepted.append(item)
-            self.sample += [p.text[:2_000] for p in accepted[: _SAMPLE - len(self.sample)]]
+            self._look_at(accepted)
             works = self._changed(accepted)
             self._done(len(portion) - len(works))
             if works:
@@ -163,6 +170,32 @@ class Job:
                     for passage, failed_hash in portion
                 ]
 
+    def queued(self, leases: Leases, *, most: int) -> Iterator[list[Work]]:
+        """What a worker takes on lease, until nothing is to be had or it has had about ``most`` passages."""
+        taken = 0
+        while taken < most and not self.tally.stopped:
+            claimed = leases.claim()
+            if not claimed:
+                return
+            taken += len(claimed)
+            self._look_at([one.passage for one in claimed])
+            for portion in portions(claimed, most=self.batch, length=lambda one: len(one.passage.text)):
+                works = []
+                for one in portion:
+                    given_up = leases.given_up(one)
+                    work = Work(
+                        passage=one.passage,
+                        content_hash=content_hash(one.passage, self.corpus.titles, one.extraction),
+                        ready=Extraction(error=given_up) if given_up else one.extraction,
+                        lease=leases.leased(one),
+                    )
+                    works.append(work)
+                yield works
+
+    def _look_at(self, passages: Sequence[Passage]) -> None:
+        """Keep the beginnings of the first texts, to tell their language by."""
+        self.sample += [p.text[:2_000] for p in passages[: _SAMPLE - len(self.sample)]]
+
     def _changed(self, passages: Sequence[Passage]) -> list[Work]:
         ready = self.extractions or {}
         works = {
@@ -174,14 +207,16 @@ class Job:
             for p in passages
         }
         with self.store.transaction() as tx:
+            corpora.hold_named(tx, self.corpus)
+            # From here on no worker can write an older text over these.
+            queue.lock_queued(tx, self.corpus.corpus_id, list(works))
             known = writing.known_passages(tx, self.corpus.corpus_id, passages)
             current = [
-                p for p in passages
-                if p.key in known
-                and known[p.key].state != "failed"
-                and known[p.key].content_hash == works[p.key].content_hash
-            ]  # fmt: skip
+                p for p in passages if p.key in known and known[p.key].is_current(works[p.key].content_hash)
+            ]
             relabelled = [p for p in current if known[p.key].relabelled]
+            if current:
+                queue.withdraw_queued(tx, self.corpus.corpus_id, [p.key for p in current])
             if relabelled:
                 writing.relabel_passages(tx, self.corpus.corpus_id, relabelled)
         self.tally.changed += len(relabelled)
@@ -196,8 +231,8 @@ class Job:
         alone = self.language.one_by_one
         most = 1
         for works in batches:
-            if not self.tally.begun:
-                self._check_extractor()
+            for name in self._extractors_of(works):
+                self._check_extractor(name)
             self.tally.begun += len(works)
             if self.tally.stopped:
                 return
@@ -240,8 +275,7 @@ class Job:
         """Write what was extracted, the short ones first: embedding a huge one takes its time."""
         by_length = sorted(self.unwritten, key=lambda pair: _work_length(pair[0]))
         for portion in portions(by_length, most=self.batch, length=lambda pair: _work_length(pair[0])):
-            prepared = [self._prepare(work, extraction) for work, extraction in portion]
-            self._write_batch(prepared, {work.passage.key: work.failed_hash for work, _ in portion})
+            self._write_batch([(work, self._prepare(work, extraction)) for work, extraction in portion])
             self.unwritten = by_length = by_length[len(portion) :]
             self.tally.finished += len(portion)
             self._analyze()
@@ -255,31 +289,52 @@ class Job:
         self.tally.truncated += len(self.encoder.truncated(texts))
         return replace(prepared, content_hash=work.content_hash)
 
-    def _write_batch(self, batch: list[PreparedPassage], failed_hashes: Mapping[str, bytes | None]) -> None:
+    def _write_batch(self, batch: list[tuple[Work, PreparedPassage]]) -> None:
         """Write a batch in one transaction; where the server refuses it, one by one, as one is to blame."""
         try:
-            written = self._written(batch, failed_hashes)
+            if self.leases is not None:
+                self._write_leased(self.leases, batch)
+            else:
+                self.tally.count_written([prepared for _, prepared in batch], self._written(batch))
         except DatabaseError as error:
             if not error.sqlstate.startswith(_ITS_OWN_FAULT):
                 raise
             if len(batch) > 1:
-                for prepared in batch:
-                    self._write_batch([prepared], failed_hashes)
+                for one in batch:
+                    self._write_batch([one])
                 return
-            key = batch[0].passage.key
-            self.tally.rejected.append(Rejected(reason=f"the database refused it: {error}", passage_key=key))
-            return
-        self.tally.count_written(batch, written)
+            reason = f"the database refused it: {error}"
+            if self.leases is not None:
+                work, prepared = batch[0]
+                self._write_leased(
+                    self.leases, [(replace(work, ready=None), without_parts(prepared, reason))]
+                )
+                return
+            self.tally.rejected.append(Rejected(reason=reason, passage_key=batch[0][0].passage.key))
 
-    def _written(
-        self, batch: Sequence[PreparedPassage], failed_hashes: Mapping[str, bytes | None]
-    ) -> Written:
-        again = {key: failed for key, failed in failed_hashes.items() if failed is not None}
+    def _written(self, batch: Sequence[tuple[Work, PreparedPassage]]) -> Written:
+        again = {work.passage.key: work.failed_hash for work, _ in batch if work.failed_hash is not None}
+        new = [work.passage.key for work, _ in batch if work.failed_hash is None]
+        prepared = [prepared for _, prepared in batch]
         with self.store.transaction() as tx:
+            if new:  # what waits under these keys is older
+                queue.withdraw_queued(tx, self.corpus.corpus_id, new)
             if again:
                 still = writing.lock_failed_passages(tx, self.corpus.corpus_id, again)
-                batch = [prepared for prepared in batch if prepared.passage.key in still]
-            return writing.write_passages(tx, self.corpus, self.space, batch)
+                prepared = [one for one in prepared if one.passage.key in still]
+            return writing.write_passages(tx, self.corpus, self.space, prepared)
+
+    def _write_leased(self, leases: Leases, batch: Sequence[tuple[Work, PreparedPassage]]) -> None:
+        """Write what the worker still holds, and take it out of the queue, in one transaction."""
+        prepared = [one for _, one in batch]
+        with self.store.transaction() as tx:
+            share = leases.share(
+                tx, [(work.lease, work.ready is None, one) for work, one in batch if work.lease is not None]
+            )
+            written = writing.write_passages(tx, self.corpus, self.space, share.written)
+            leases.settle(tx, share, written)
+        leases.close(prepared, share)
+        self.tally.count_written(share.written, written)
 
     def _analyze(self) -> None:
         if self.tally.written >= self.next_analysis:
@@ -291,17 +346,25 @@ class Job:
         if self.progress and passages:
             self.progress(passages)
 
-    def _check_extractor(self) -> None:
+    def _extractors_of(self, works: Sequence[Work]) -> set[str]:
+        """What makes the propositions of these passages; nothing does where a worker gave one up."""
+        if self.leases is None:
+            return {"file" if self.extractions is not None else self.language.extractor}
+        tried = [work for work in works if work.ready is None or not work.ready.error]
+        return {"file" if work.ready else self.language.extractor for work in tried}
+
+    def _check_extractor(self, name: str) -> None:
         """Record what extracts this corpus; say so where another one did before."""
-        name = "file" if self.extractions is not None else self.language.extractor
-        before = self.corpus.extractor.split(_AND) if self.corpus.extractor else []
-        if name in before:
+        if name in self.extractors:
             return
+        before = _AND.join(self.extractors)
+        self.extractors.append(name)
         with self.store.transaction() as tx:
-            corpora.set_extractor(tx, self.corpus.corpus_id, _AND.join([*before, name]))
+            corpora.hold_named(tx, self.corpus)
+            corpora.set_extractor(tx, self.corpus.corpus_id, _AND.join(self.extractors))
         if before:
             self.tally.notes[
-                f"the corpus was extracted by {self.corpus.extractor} so far and by {name} from now on: "
+                f"the corpus was extracted by {before} so far and by {name} from now on: "
                 "its propositions are of two kinds"
             ] = None
 
@@ -311,7 +374,7 @@ class Job:
         if self.tally.unchanged and self.extractions is None and before not in ("", name):
             self.tally.notes[
                 f"the unchanged passages stay as {before} extracted them: to have them extracted by {name}, "
-                "ingest them into a new corpus"
+                "make a new generation (`evireform generation start`)"
             ] = None
 
     def _check_language(self) -> None:
@@ -322,10 +385,6 @@ class Job:
                 "the texts do not look like English, which is all that the rules backend knows: "
                 "expect poor propositions, or set a language model"
             ] = None
-
-
-def _length(item: Passage | Rejected) -> int:
-    return len(item.text) if isinstance(item, Passage) and isinstance(item.text, str) else 0
 
 
 def _work_length(work: Work) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
+from evireform.records import Passage, Rejected
+
 Item = TypeVar("Item")
 
 CHARACTERS = 50_000
@@ -37,3 +39,8 @@ def portions(items: Iterable[Item], *, most: int, length: Callable[[Item], int])
             run, characters = [], 0
     if run:
         yield run
+
+
+def text_length(item: Passage | Rejected) -> int:
+    """Characters of a passage's text; 0 of what is none."""
+    return len(item.text) if isinstance(item, Passage) and isinstance(item.text, str) else 0

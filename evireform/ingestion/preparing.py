@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evireform.canonical import MAX_ENTITY_CHARACTERS, canonical
 from evireform.embedding import Encoder
@@ -84,6 +84,11 @@ def prepare(
         ),
         left_out,
     )
+
+
+def without_parts(prepared: PreparedPassage, reason: str) -> PreparedPassage:
+    """The passage as one that failed for this reason."""
+    return replace(prepared, state="failed", reason=reason, propositions=(), vectors=prepared.vectors[:0])
 
 
 def content_hash(passage: Passage, titles: Titles, extraction: Extraction | None) -> bytes:
