@@ -10,9 +10,23 @@ JOIN passage ON passage.corpus_id = %(corpus_id)s AND passage.passage_key = give
 WHERE passage.passage_key = ANY (%(passage_keys)s::text[]);
 
 -- name: hold_corpus
--- Keep a corpus from being deleted while a transaction writes into it; no row when it is gone already.
--- Writers share this lock, and `delete_corpus` waits for all of them before it looks at what to delete.
-SELECT corpus_id FROM corpus WHERE corpus_id = %(corpus_id)s FOR KEY SHARE;
+-- Keep a corpus from being deleted or renamed while a transaction writes into it; no row when it is gone already.
+-- Writers share this lock, and `delete_corpus` waits for all of them before it looks at what to delete. Who waited
+-- for a switch of generations gets the name that the corpus has since; who waited for one of embedding models, the
+-- space that new propositions belong in.
+SELECT name, proposition_space_id FROM corpus WHERE corpus_id = %(corpus_id)s FOR KEY SHARE;
+
+-- name: lock_corpus
+-- Keep every writer out of a corpus until the transaction ends; no row when the corpus is gone.
+SELECT corpus_id FROM corpus WHERE corpus_id = %(corpus_id)s FOR UPDATE;
+
+-- name: point_at_spaces
+-- The one statement that makes spaces active, after `lock_corpus`: every search sees all of it or none.
+-- Of a kind that is not to change the space is NULL.
+UPDATE corpus
+SET proposition_space_id = COALESCE(%(proposition)s::bigint, proposition_space_id),
+    passage_space_id = COALESCE(%(passage)s::bigint, passage_space_id)
+WHERE corpus_id = %(corpus_id)s;
 
 -- name: upsert_passages
 -- Write passages in key order and lock them. A row that another writer already brought to the same content
@@ -46,7 +60,8 @@ SET title = given.title, metadata = given.metadata::jsonb, updated_at = now()
 FROM locked
 JOIN unnest(%(passage_keys)s::text[], %(titles)s::text[], %(metadata)s::text[])
      AS given (passage_key, title, metadata) ON given.passage_key = locked.passage_key
-WHERE passage.corpus_id = %(corpus_id)s AND passage.passage_id = locked.passage_id;
+WHERE passage.corpus_id = %(corpus_id)s AND passage.passage_id = locked.passage_id
+RETURNING passage.passage_id;
 
 -- name: failed_texts
 -- A page of the passages whose extraction failed, in key order from a key on, with all that extracting them
@@ -225,34 +240,15 @@ WHERE corpus_id = %(corpus_id)s AND entity_id = ANY (%(entity_ids)s::bigint[]) A
 DELETE FROM passage
 WHERE corpus_id = %(corpus_id)s AND passage_id = ANY (%(passage_ids)s::bigint[]);
 
--- name: copy_embeddings
--- Vectors into one space, in the binary format of COPY.
-COPY embedding (corpus_id, space_id, item_id, tenant_id, embedding) FROM STDIN (FORMAT binary);
+-- name: vector_type
+-- The number of the type of vectors in this database, which a binary array of them begins with.
+SELECT 'halfvec'::regtype::oid::bigint;
 
--- name: missing_passage_vectors
--- A page of passages in key order, from a key on, and whether a passage space holds each one's vector.
-SELECT passage_key, passage_id, title, body,
-       EXISTS (SELECT FROM embedding
-               WHERE embedding.corpus_id = %(corpus_id)s AND embedding.space_id = %(space_id)s
-                 AND embedding.item_id = page.passage_id)
-FROM (SELECT passage.passage_key, passage.passage_id, passage.title, passage.body
-      FROM passage
-      WHERE passage.corpus_id = %(corpus_id)s AND passage.passage_key > %(after)s::text
-      ORDER BY passage.passage_key
-      LIMIT %(fetch)s) AS page
-ORDER BY passage_key;
-
--- name: lock_passage_ids
--- Which of these passages still exist; they are kept from vanishing while their vectors are written.
-SELECT passage_id FROM passage
-WHERE corpus_id = %(corpus_id)s AND passage_id = ANY (%(passage_ids)s::bigint[])
-ORDER BY passage_key
-FOR KEY SHARE;
-
--- name: existing_vectors
--- Which of these items a space already holds.
-SELECT item_id FROM embedding
-WHERE corpus_id = %(corpus_id)s AND space_id = %(space_id)s AND item_id = ANY (%(item_ids)s::bigint[]);
+-- name: insert_embeddings
+-- Vectors into one space: one binary array, as fast as a COPY, which row-level security refuses.
+INSERT INTO embedding (corpus_id, space_id, item_id, tenant_id, embedding)
+SELECT %(corpus_id)s, %(space_id)s, given.item_id, %(tenant_id)s, given.vector
+FROM unnest(%(item_ids)s::bigint[], %(vectors)s::halfvec[]) AS given (item_id, vector);
 
 -- name: space_size
 -- Vectors in one space, counted.
@@ -267,8 +263,11 @@ SELECT create_space_partition(%(corpus_id)s, %(space_id)s);
 SELECT drop_space_partition(%(corpus_id)s, %(space_id)s);
 
 -- name: delete_corpus_parts
--- The tables between propositions and entities, whose foreign keys do not cascade from the corpus in one order.
-WITH counts AS (
+-- The tables between propositions and entities, whose foreign keys do not cascade from the corpus in one order, and
+-- one that has none.
+WITH in_hand AS (
+    DELETE FROM question_passage WHERE corpus_id = %(corpus_id)s
+), counts AS (
     DELETE FROM passage_entity WHERE corpus_id = %(corpus_id)s
 ), pairs AS (
     DELETE FROM incidence WHERE corpus_id = %(corpus_id)s
@@ -278,6 +277,14 @@ DELETE FROM mention WHERE corpus_id = %(corpus_id)s;
 -- name: create_space_index
 -- The HNSW index of a space, where it is missing. Minutes at a million vectors.
 SELECT create_space_index(%(corpus_id)s, %(space_id)s);
+
+-- name: rebuild_space_index
+-- The HNSW index of a space once more, beside the first. Minutes at a million vectors.
+SELECT rebuild_space_index(%(corpus_id)s, %(space_id)s);
+
+-- name: swap_space_index
+-- The index that was built beside the first takes its place. A moment.
+SELECT swap_space_index(%(corpus_id)s, %(space_id)s);
 
 -- name: corpus_counts
 -- What a corpus holds, for `status`. Counts, so a scan of the corpus's rows.
@@ -302,4 +309,4 @@ FROM passage WHERE corpus_id = %(corpus_id)s;
 
 -- name: analyze_corpus_tables
 -- Fresh statistics after a bulk load.
-ANALYZE passage, proposition, entity, incidence, passage_entity, mention, entity_form;
+SELECT analyze_corpus_tables();

@@ -50,6 +50,9 @@ TABLES = {
         SELECT passage_key, canonical, own.proposition_count, own.passage_size, own.weight
         FROM passage_entity AS own JOIN passage USING (corpus_id, passage_id)
         JOIN entity USING (corpus_id, entity_id) WHERE {_OWN}""",
+    "passage_metadata": f"""
+        SELECT passage_key, own.name, own.kind, own.value, own.number
+        FROM passage_metadata AS own JOIN passage USING (corpus_id, passage_id) WHERE {_OWN}""",
     "embedding": f"""
         SELECT kind, passage_key, ordinal, own.embedding::text
         FROM embedding AS own JOIN vector_space USING (corpus_id, space_id)
@@ -62,7 +65,12 @@ TABLES = {
 }
 """What each table of the index says of a corpus, in words that outlive a rebuild: no ids, no times."""
 
-PARENTS = {"passage_id": "passage", "proposition_id": "proposition", "entity_id": "entity"}
+PARENTS = {
+    "passage_id": "passage",
+    "proposition_id": "proposition",
+    "entity_id": "entity",
+    "question_id": "question_log",
+}
 
 
 class TableEncoder:
@@ -178,7 +186,7 @@ def differences(store: Store, one: str, other: str) -> dict[str, list[tuple[Any,
 
 
 def dangling(store: Store) -> dict[str, int]:
-    """Rows that refer to a passage, proposition or entity that is not there, by ``table.column``.
+    """Rows that refer to a passage, proposition, entity or question that is not there, by ``table.column``.
 
     The references are read from the catalogue, so that a table that comes later is looked at too.
     """
@@ -187,12 +195,13 @@ def dangling(store: Store) -> dict[str, int]:
         """
         SELECT relname, attname FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
         WHERE relnamespace = 'evireform'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
-          AND attname IN ('passage_id', 'proposition_id', 'entity_id') AND NOT attisdropped""",
+          AND attname IN ('passage_id', 'proposition_id', 'entity_id', 'question_id') AND NOT attisdropped""",
     )
     found = {}
     for table, column in columns:
         query = sql.SQL(
-            "SELECT count(*) FROM {table} AS child WHERE NOT EXISTS (SELECT FROM {parent} AS parent"
+            "SELECT count(*) FROM {table} AS child WHERE {column} IS NOT NULL"
+            " AND NOT EXISTS (SELECT FROM {parent} AS parent"
             " WHERE parent.corpus_id = child.corpus_id AND parent.{column} = child.{column})"
         ).format(
             table=sql.Identifier(table), parent=sql.Identifier(PARENTS[column]), column=sql.Identifier(column)
@@ -253,6 +262,12 @@ DERIVED = {
         SELECT corpus_id, passage_id, entity_id, proposition_count, passage_size, round(weight::numeric, 12)
         FROM passage_entity""",
         "SELECT corpus_id, passage_id, entity_id, named, size, weight FROM weighed",
+    ),
+    "passage_metadata": (
+        "SELECT corpus_id, passage_id, name, kind, value, number FROM passage_metadata",
+        """
+        SELECT corpus_id, passage_id, held.name, held.kind, held.value, held.number
+        FROM passage CROSS JOIN LATERAL filterable(metadata) AS held""",
     ),
     "embedding": (
         """

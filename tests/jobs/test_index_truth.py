@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from evireform import connect, ingestion
 from evireform.errors import CorpusNotFound
 from evireform.evaluation.passage_space import ensure_passage_space
-from evireform.records import ExtractedProposition, Extraction, Passage
+from evireform.records import Passage
 from evireform.store import corpora, spaces
 from evireform.store.connection import Store
 from evireform.store.writing import delete_passages
 from tests.doubles.hash_encoder import HashEncoder
 from tests.doubles.scripted_language import ScriptedLanguage
+from tests.jobs.histories import language, passage, rankings
 from tests.jobs.indexes import (
     TABLES,
     contents,
@@ -35,40 +35,7 @@ from tests.jobs.indexes import (
     versions,
 )
 
-FORMS = (
-    "Ada Lovelace", "ADA LOVELACE", "“Ada Lovelace”", "Łódź", "łódź", "C", "C++", "Charles Babbage",
-    "東京", "Analytical Engine", "analytical engine", "50%",
-)  # fmt: skip
-VERBS = ("met", "left", "built", "named", "saw")
-QUESTIONS = ("Who met Ada Lovelace?", "What did Charles Babbage build?", "Łódź")
-
 names = (f"corpus-{number}" for number in count())
-
-
-def passage(key: str, version: int = 0, *, size: int | None = None) -> Passage:
-    """A passage with up to four propositions and many names that others have too, the same each time."""
-    chance = random.Random(f"{key} {version}")
-    sentences = [
-        f"{chance.choice(FORMS)} {chance.choice(VERBS)} {chance.choice(FORMS)} in {chance.randrange(18, 20)}."
-        for _ in range(chance.randrange(5) if size is None else size)
-    ]
-    return Passage(key=key, title=f"Title {key}", text=" ".join(sentences) or "Nothing is said here.")
-
-
-def extract(given_passage: Passage) -> Extraction:
-    """Sentences, with the forms that stand in them."""
-    sentences = [f"{part}." for part in given_passage.text.rstrip(".").split(". ") if "Nothing" not in part]
-    return Extraction(
-        propositions=tuple(
-            ExtractedProposition(text=text, entities=tuple(form for form in FORMS if form in text))
-            for text in sentences
-        )
-    )
-
-
-def language(*failing: str) -> ScriptedLanguage:
-    return ScriptedLanguage(extract=extract, errors=dict.fromkeys(failing, "no answer"))
-
 
 PASSAGES = [passage(f"p{number:02}") for number in range(30)]
 
@@ -83,24 +50,6 @@ def reference(shared_store: Store) -> str:
 @pytest.fixture
 def name() -> str:
     return next(names)
-
-
-def rankings(store: Store, corpus_name: str) -> list[Any]:
-    """All that a search shows but ids: passages, scores to the last bit, traces and earnings in order."""
-    found = [search(store, corpus_name, question, language=language(), k=10) for question in QUESTIONS]
-    text_of = [{seed.proposition_id: seed.text for seed in ranking.seeds} for ranking in found]
-    return [
-        [
-            (
-                passage.passage_key,
-                passage.score,
-                [(term.query, texts[term.seed_id], term.entity, term.value) for term in passage.trace],
-                [(earning.text, earning.score, earning.entities) for earning in passage.propositions],
-            )
-            for passage in ranking.passages
-        ]
-        for ranking, texts in zip(found, text_of, strict=True)
-    ]
 
 
 def test_the_reference_holds_something_in_every_table(shared_store: Store, reference: str) -> None:
@@ -120,6 +69,19 @@ def test_t01_neither_order_nor_batches_show_in_the_index(
         ingest(shared_store, name, shuffled[start : start + size], language=language())
     assert differences(shared_store, name, reference) == {}
     assert rankings(shared_store, name) == rankings(shared_store, reference)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_t01_the_order_does_not_show_in_rankings_by_index(
+    shared_store: Store, reference: str, name: str, order: int
+) -> None:
+    ingest(shared_store, name, random.Random(order).sample(PASSAGES, len(PASSAGES)), language=language())
+    for corpus_name in (reference, name):
+        with shared_store.transaction() as tx:
+            space = corpora.active_space(tx, corpora.get_corpus(tx, corpus_name).corpus_id, "proposition")
+        spaces.ensure_index(shared_store, space, threshold=1)
+    by_index = {"exact": False, "candidates": 20}
+    assert rankings(shared_store, name, **by_index) == rankings(shared_store, reference, **by_index)
 
 
 def in_parallel(*jobs: Callable[[], object]) -> None:
@@ -329,17 +291,46 @@ def test_t02_the_display_name_is_the_most_frequent_form(store: Store) -> None:
     assert displayed == ["Ada", "ADA"]
 
 
+READER = """
+import sys
+
+from evireform import connect
+from tests.doubles.hash_encoder import HashEncoder
+from tests.doubles.scripted_language import ScriptedLanguage
+
+with connect(sys.argv[1], encoder=HashEncoder(), language=ScriptedLanguage()) as database:
+    corpus = database.corpus("c")
+    for line in sys.stdin:
+        print(*(passage.passage_key for passage in corpus.search(line).passages), flush=True)
+"""
+"""Answers every line that it reads with the keys of a ranking, from the same connections all the time."""
+
+
 def test_t03_what_one_process_deletes_another_with_warm_connections_does_not_return(
-    name: str, database_url: str
+    store: Store, database_url: str
 ) -> None:
     texts = [Passage(key=key, text=f"Ada saw {key}.") for key in ("x", "y")]
-    with connect(database_url, encoder=HashEncoder(), language=ScriptedLanguage()) as reader:
-        reader.corpus(name, create=True).ingest(texts)
-        handle = reader.corpus(name)
-        before = set(keys(handle.search("Ada saw x")))
-        with connect(database_url, encoder=HashEncoder(), language=ScriptedLanguage()) as writer:
-            writer.corpus(name).delete(["x"])
-        assert (before, keys(handle.search("Ada saw x"))) == ({"x", "y"}, ["y"])
+    ingest(store, "c", texts)
+    with subprocess.Popen(
+        [sys.executable, "-c", READER, database_url],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2],
+    ) as reader:  # fmt: skip
+
+        def ask() -> list[str]:
+            assert reader.stdin
+            assert reader.stdout
+            reader.stdin.write("Ada saw x\n")
+            reader.stdin.flush()
+            return sorted(reader.stdout.readline().split())
+
+        before = [ask() for _ in range(3)]
+        ingestion.delete(store, "c", ["x"])
+        after = [ask() for _ in range(3)]
+        ingest(store, "c", texts)
+        again = ask()
+    assert before == [["x", "y"]] * 3
+    assert after == [["y"]] * 3
+    assert again == ["x", "y"]
 
 
 def test_t04_a_deleted_corpus_leaves_nothing(store: Store) -> None:
@@ -425,53 +416,6 @@ def test_t06_a_passage_whose_new_text_fails_loses_its_old_propositions(
     fresh = next(names)
     ingest(shared_store, fresh, [PASSAGES[0], passage("x", 1, size=3)], language=language("x"))
     assert differences(shared_store, name, fresh) == {}
-
-
-@dataclass(frozen=True)
-class Step:
-    """One thing that happens to a passage: it is given in some version, read or not, or it is deleted."""
-
-    key: str
-    version: int
-    fails: bool
-    deletes: bool
-
-
-steps = st.builds(
-    Step,
-    key=st.sampled_from([f"p{number}" for number in range(6)]),
-    version=st.integers(0, 2),
-    fails=st.sampled_from((False, False, False, True)),
-    deletes=st.sampled_from((False, False, True)),
-)
-
-
-@given(history=st.lists(st.lists(steps, min_size=1, max_size=4), min_size=1, max_size=6))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_t02_after_any_history_the_index_equals_a_fresh_build(
-    shared_store: Store, history: list[list[Step]]
-) -> None:
-    name, fresh = next(names), next(names)
-    expected: dict[str, Step] = {}
-    for together in history:
-        batch = {step.key: step for step in together}
-        written = [step for step in batch.values() if not step.deletes]
-        failing = [step.key for step in written if step.fails]
-        ingest(shared_store, name, [passage(s.key, s.version) for s in written], language=language(*failing))
-        for step in written:
-            before = expected.get(step.key)
-            if before is None or before.fails or before.version != step.version:
-                expected[step.key] = step
-        deleted = [step.key for step in batch.values() if step.deletes]
-        assert sorted(ingestion.delete(shared_store, name, deleted)) == sorted(set(deleted) & expected.keys())
-        for key in deleted:
-            expected.pop(key, None)
-    failing = [step.key for step in expected.values() if step.fails]
-    final = [passage(step.key, step.version) for step in expected.values()]
-    ingest(shared_store, fresh, final, language=language(*failing))
-    assert differences(shared_store, name, fresh) == {}
-    assert untrue(shared_store) == {}
-    assert set(dangling(shared_store).values()) == {0}
 
 
 def test_a_deletion_that_is_rolled_back_changes_nothing(store: Store) -> None:
