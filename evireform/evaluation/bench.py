@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from evireform.embedding import Encoder
+from evireform.errors import UsageError
 from evireform.evaluation.passage_space import ensure_passage_space
 from evireform.evaluation.remembering import RememberingEncoder
 from evireform.language import Language
@@ -54,6 +55,9 @@ class Bench:
         encoder: The embedding model; remembers the vectors of questions.
         language: The language backend, with its calls recorded for this corpus.
         settings: The search settings of the run, which every method starts from.
+
+    Raises:
+        UsageError: the settings hold a filter, which most methods know nothing of.
     """
 
     def __init__(
@@ -66,6 +70,8 @@ class Bench:
         settings: SearchSettings,
         progress: Callable[[int], None] | None = None,
     ) -> None:
+        if settings.where:
+            raise UsageError("an evaluation is of the whole corpus: leave the filter out")
         self.store = store
         self.corpus, self.space = open_space(store, corpus_name, encoder, Clock())
         self.encoder = RememberingEncoder(encoder)

@@ -132,7 +132,7 @@ def _carried_out(
         differences=(*_differences(findings, plan), *added.differences),
         tables=added.tables,
         plots=added.plots,
-        settings=asdict(setup.settings),
+        settings={key: value for key, value in asdict(setup.settings).items() if key != "where"},
         command=command,
         models=_models(setup, results),
         versions=_versions(setup, encoders, methods),

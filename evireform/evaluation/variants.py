@@ -15,8 +15,9 @@ from evireform.retrieval.final_set import settle
 from evireform.retrieval.pipeline import rank
 from evireform.settings import MAX_ROUNDS, SearchSettings
 
-_NOT_SETTINGS = ("k", "log", "hub_degree")
-"""Fields that no ranking depends on: how deep it is cut, whether it is logged, how hubs are read."""
+_NOT_SETTINGS = ("k", "log", "hub_degree", "where")
+"""Fields that no ranking depends on: how deep it is cut, whether it is logged, how hubs are read, and the
+filter, which an evaluation has none of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
