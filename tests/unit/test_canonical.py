@@ -60,7 +60,7 @@ def test_t12_compatibility_forms_fold(wide: str, plain: str) -> None:
         (".NET", "NET"),
     ],
 )
-def test_symbols_keep_names_apart(names: tuple[str, ...]) -> None:
+def test_t12_symbols_keep_names_apart(names: tuple[str, ...]) -> None:
     assert len({canonical(name) for name in names}) == len(names)
 
 
