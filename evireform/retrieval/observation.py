@@ -9,13 +9,15 @@ import numpy as np
 
 from evireform import parallel, seeds
 from evireform.embedding import Encoder, Vectors
+from evireform.filters import Filter
 from evireform.language import Language
 from evireform.records import Candidate, CorpusRow, ModelCall, SpaceRow
 from evireform.retrieval.clock import Clock
 from evireform.retrieval.rounds import Inquiry, Round, inquire
 from evireform.settings import SearchSettings
-from evireform.store import searching
+from evireform.store import filtering, searching
 from evireform.store.connection import Store
+from evireform.store.filtering import Allowed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +25,7 @@ class Observation:
     """What is known of a question before anything is ranked.
 
     ``chosen`` holds positions in ``candidates``. ``rounds`` is empty where no source passage was read.
+    ``reason`` says why nothing could be found, where that was clear before anything was searched.
     """
 
     question: str
@@ -33,6 +36,7 @@ class Observation:
     degraded: tuple[str, ...]
     notes: tuple[str, ...]
     calls: tuple[ModelCall, ...]
+    reason: str = ""
 
     def within(self, settings: SearchSettings) -> tuple[Round, ...]:
         """The rounds that these settings allow; more may have been observed, for other settings."""
@@ -58,18 +62,24 @@ def observe(
     clock: Clock,
 ) -> list[Observation]:
     """Search for the questions, select, and take each through the rounds that write its residual queries."""
+    if settings.where and (barred := _barred(store, space, settings.where, clock)):
+        return [_nothing(question, barred) for question in questions]
     with clock.stage("embed"):
         vectors = encoder.encode_questions(questions)
     with (
         clock.stage("candidates"),
-        store.transaction(read_only=True, ef_search=settings.ef_search or None, exact=settings.exact) as tx,
+        store.reading(ef_search=settings.ef_search or None, exact=settings.exact) as tx,
     ):
+        allowed = filtering.allowed_in_space(tx, space, settings.where)
         lists, repeated = searching.candidates(
             tx, space, vectors,
             limit=settings.candidates, with_entities=language.wants_entities, titles=corpus.titles,
+            allowed=allowed,
         )  # fmt: skip
         clock.tally(tx)
-    notes = ("candidates: the index brought too few, so the exact scan was run",) if repeated else ()
+    notes: tuple[str, ...] = () if allowed is None else (_filtered(settings.where, allowed),)
+    if repeated:
+        notes += ("candidates: the index brought too few, so the exact scan was run",)
     too_long = set(encoder.truncated(questions))
     with clock.stage("select"):
         observations = parallel.in_order(
@@ -100,6 +110,43 @@ def observe(
         replace(o, rounds=after.rounds, degraded=o.degraded + after.degraded, calls=o.calls + after.calls)
         for o, after in zip(observations, inquired, strict=True)
     ]
+
+
+def _barred(store: Store, space: SpaceRow, where: Filter, clock: Clock) -> str:
+    """Why a filter allows no proposition at all; empty where it allows one."""
+    with clock.stage("filter"), store.reading() as tx:
+        nothing = not filtering.allows_any(tx, space.corpus_id, where)
+        unheld = filtering.unheld_names(tx, space.corpus_id, where) if nothing else []
+        clock.tally(tx)
+    if not nothing:
+        return ""
+    names = f": no passage has a value under {', '.join(map(repr, unheld))}" if unheld else ""
+    return f"the filter {_said(where)} allows no proposition of the corpus{names}"
+
+
+def _nothing(question: str, reason: str) -> Observation:
+    return Observation(
+        question=question,
+        question_vector=np.zeros(0, dtype=np.float32),
+        candidates=(),
+        chosen=(),
+        rounds=(),
+        degraded=(),
+        notes=(f"filter: {reason}",),
+        calls=(),
+        reason=reason,
+    )
+
+
+def _filtered(where: Filter, allowed: Allowed) -> str:
+    """What a filter allows, and how it was searched."""
+    if allowed.few:
+        return f"filter: {_said(where)} allows {allowed.size} propositions; each was compared"
+    return f"filter: {_said(where)} allows more than {allowed.most} propositions; the index was searched"
+
+
+def _said(where: Filter) -> str:
+    return " and ".join(map(str, where))
 
 
 def _select(

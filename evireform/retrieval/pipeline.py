@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from evireform.embedding import Encoder, Vectors
-from evireform.errors import DatabaseError
+from evireform.errors import CorpusNotFound, DatabaseError, PermissionMissing
 from evireform.language import Language
 from evireform.records import CorpusRow, Ranking, ResidualQuery, SpaceRow
 from evireform.retrieval.clock import Clock
@@ -17,12 +17,15 @@ from evireform.retrieval.final_set import settle
 from evireform.retrieval.observation import Observation, observe
 from evireform.retrieval.scoring import Scored, Seeded, score
 from evireform.settings import SearchSettings
-from evireform.store import calls, corpora, searching
-from evireform.store.connection import EF_SEARCH, Store
+from evireform.store import calls, corpora, filtering, searching
+from evireform.store.connection import EF_SEARCH, READS_ONLY, Store
 from evireform.wellformed import well_formed
 
 BATCH = 32
 """Questions that share one pass of statements; what a search holds in memory grows with it."""
+
+_READER = "not logged: the database role only reads"
+_FORGOTTEN = "logged without its passages: one of them was deleted meanwhile"
 
 
 def search(
@@ -61,16 +64,18 @@ def search(
             store, corpus, space, batch, encoder=encoder, language=speaking, settings=settings, clock=clock
         )  # fmt: skip
         ranked = rank(store, corpus, space, observations, settings=settings, clock=clock, method=method)
-        ranked, observations = settle(
+        settled, observations = settle(
             ranked, observations, language=speaking, titles=corpus.titles, settings=settings, clock=clock
         )
-        rankings += log(store, corpus, ranked, observations, settings) if settings.log else ranked
+        if settings.log:
+            settled = log(store, corpus, settled, observations, settings, pools=ranked)
+        rankings += settled
     return rankings
 
 
 def open_space(store: Store, corpus_name: str, encoder: Encoder, clock: Clock) -> tuple[CorpusRow, SpaceRow]:
     """The corpus and its active proposition space, checked against the encoder."""
-    with clock.stage("open"), store.transaction(read_only=True) as tx:
+    with clock.stage("open"), store.reading() as tx:
         corpus, space = corpora.open_space(tx, corpus_name, "proposition")
         corpora.check_space(
             space, model=encoder.model, dimensions=encoder.dimensions, prompts=encoder.prompts
@@ -97,24 +102,24 @@ def rank(
     vectors = [vector for of_question in searches for _, vector in of_question]
     with (
         clock.stage("search"),
-        store.transaction(
-            read_only=True,
+        store.reading(
             snapshot=True,
             ef_search=(settings.ef_search or EF_SEARCH) // 2,  # see "breadth" in docs/benchmarks.md
             exact=settings.exact,
         ) as tx,
     ):
+        allowed = filtering.allowed_in_space(tx, space, settings.where)
         hits: list[list[searching.Hit]] = []
         repeated = False
         if vectors:
             hits, repeated = searching.residual_hits(
-                tx, space, np.stack(vectors), limit=settings.hits_per_query
+                tx, space, np.stack(vectors), limit=settings.hits_per_query, allowed=allowed
             )
         remaining = iter(hits)
         residual = [[_with_hits(query, next(remaining)) for query, _ in found] for found in searches]
         seeded = [_seeded(o, found) for o, found in zip(observations, residual, strict=True)]
         with clock.stage("score"):
-            scored = score(tx, corpus.corpus_id, seeded, settings)
+            scored = score(tx, corpus.corpus_id, seeded, settings, allowed=allowed)
         clock.tally(tx)
     clock.stage_s["search"] -= clock.stage_s["score"]
     notes = ("residual queries: the index brought too few, so the exact scan was run",) if repeated else ()
@@ -163,14 +168,19 @@ def _ranking(
 ) -> Ranking:
     degraded = o.degraded
     if result.vanished:
-        degraded += (f"seeds: {result.vanished} were deleted between selection and ranking",)
+        gone = "deleted" if not settings.where else "deleted or excluded"
+        degraded += (f"seeds: {result.vanished} were {gone} between selection and ranking",)
     reason = ""
     if not o.question.strip():
         reason = "the question is empty"
+    elif o.reason:
+        reason = o.reason
     elif not o.candidates:
-        reason = "no proposition of the corpus has positive similarity to the question"
+        searched = "that the filter allows" if settings.where else "of the corpus"
+        reason = f"no proposition {searched} has positive similarity to the question"
     elif not result.seeds:
-        reason = "every selected proposition was deleted meanwhile"
+        gone = "deleted" if not settings.where else "deleted or excluded"
+        reason = f"every selected proposition was {gone} meanwhile"
     elif not result.passages:
         reason = "no passage has a score above zero"
     return Ranking(
@@ -186,6 +196,7 @@ def _ranking(
         notes=o.notes + notes + result.notes,
         reason=reason,
         cost=clock.cost(o.calls, questions=batch),
+        where=settings.where,
     )
 
 
@@ -195,22 +206,61 @@ def log(
     rankings: Sequence[Ranking],
     observations: Sequence[Observation],
     settings: SearchSettings,
+    *,
+    pools: Sequence[Ranking],
 ) -> list[Ranking]:
-    """Log rankings and link their model calls to them; where that is refused, the ranking says so."""
-    logged = []
-    for ranking, o in zip(rankings, observations, strict=True):
+    """Log rankings and link their model calls to them; where that is refused, the ranking says so.
+
+    Args:
+        store: The database.
+        corpus: The corpus as it was when the searches began.
+        rankings: What is logged.
+        observations: What led to each of them.
+        settings: The configuration.
+        pools: The rankings as they were before a final set was chosen, which may be longer.
+    """
+    logged: list[Ranking] = []
+    for ranking, o, pool in zip(rankings, observations, pools, strict=True):
+        if logged and logged[-1].notes[-1:] == (_READER,):
+            logged.append(replace(ranking, notes=(*ranking.notes, _READER)))
+            continue
         try:
             with store.transaction() as tx:
-                log_id = searching.insert_question_log(tx, _entry(corpus, ranking, settings))
+                log_id, forgotten = searching.insert_question_log(
+                    tx,
+                    corpus,
+                    _entry(ranking, settings),
+                    passage_keys=_in_hand(pool, o),
+                    proposition_ids=_found(pool, o),
+                )
                 calls.link_calls(tx, o.calls, log_id)
-        except DatabaseError as error:
-            logged.append(replace(ranking, notes=(*ranking.notes, f"not logged: {error}")))
+        except (DatabaseError, CorpusNotFound) as error:
+            reader = isinstance(error, PermissionMissing) and error.sqlstate == READS_ONLY
+            note = _READER if reader else f"not logged: {error}"
+            logged.append(replace(ranking, notes=(*ranking.notes, note)))
         else:
-            logged.append(replace(ranking, log_id=log_id))
+            notes = (_FORGOTTEN,) if forgotten else ()
+            logged.append(replace(ranking, log_id=log_id, notes=ranking.notes + notes))
     return logged
 
 
-def _entry(corpus: CorpusRow, ranking: Ranking, settings: SearchSettings) -> dict[str, Any]:
+def _in_hand(ranking: Ranking, o: Observation) -> list[str]:
+    """Keys of every passage that a search read or ranked: what it wrote may quote any of them."""
+    keys = {passage.passage_key for one in o.rounds for passage in one.observed}
+    keys |= {candidate.passage_key for candidate in o.candidates}
+    keys |= {seed.passage_key for seed in ranking.seeds}
+    return sorted(keys | {passage.passage_key for passage in ranking.passages})
+
+
+def _found(ranking: Ranking, o: Observation) -> list[int]:
+    """Every proposition through which a search came by those passages."""
+    ids = {proposition_id for one in o.rounds for proposition_id in one.reached}
+    ids |= {candidate.proposition_id for candidate in o.candidates}
+    ids |= {seed.proposition_id for seed in ranking.seeds}
+    return sorted(ids | {p.proposition_id for passage in ranking.passages for p in passage.propositions})
+
+
+def _entry(ranking: Ranking, settings: SearchSettings) -> dict[str, Any]:
     """A row of `question_log`: places instead of ids, so that it outlives a re-ingestion."""
     places = {
         seed.proposition_id: {
@@ -222,8 +272,6 @@ def _entry(corpus: CorpusRow, ranking: Ranking, settings: SearchSettings) -> dic
     }
     similarity = {c.proposition_id: c.similarity for c in ranking.candidates}
     return {
-        "corpus_id": corpus.corpus_id,
-        "tenant_id": corpus.tenant_id,
         "question": _kept(ranking.question),
         "method": ranking.method,
         "settings": asdict(settings),

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from evireform.errors import UsageError
+from evireform.filters import restored
 from evireform.records import RankedPassage, Seed
 from evireform.retrieval.final_set import placed
 from evireform.retrieval.scoring import Seeded, score
 from evireform.settings import SearchSettings
-from evireform.store import corpora, searching
+from evireform.store import corpora, filtering, searching
 from evireform.store.connection import Store
 
 
@@ -20,7 +21,8 @@ class Replay:
     """A logged search, ranked over the corpus as it is now.
 
     ``same`` tells whether keys and scores (to 12 decimals) are those of the log; ``missing`` counts the
-    logged seeds whose passage was deleted or whose proposition changed since.
+    logged seeds whose passage was deleted or whose proposition changed since, or that the search's filter
+    excludes by now.
     """
 
     question: str
@@ -36,21 +38,28 @@ def replay(store: Store, corpus_name: str, log_id: int) -> Replay:
     """Rank a logged search again.
 
     Raises:
-        UsageError: the log of this corpus holds no such entry.
+        UsageError: the log of this corpus holds no such entry, or only its question, for a passage that the
+            search had in hand was deleted.
         CorpusNotFound: no corpus has this name.
     """
-    with store.transaction(read_only=True, snapshot=True) as tx:
+    with store.reading(snapshot=True) as tx:
         corpus = corpora.get_corpus(tx, corpus_name)
         entry = searching.question_log_entry(tx, corpus.corpus_id, log_id)
         if entry is None:
             raise UsageError(f"corpus {corpus_name!r} has no logged question {log_id}")
-        question, method, fields, _, selected, residual, ranking, _ = entry
-        settings = SearchSettings(**fields)
+        question, method, fields, _, selected, residual, ranking, _, forgotten = entry
+        if forgotten:
+            raise UsageError(
+                f"logged question {log_id} cannot be ranked again: a passage that it had in hand was "
+                "deleted, and the log keeps the question alone"
+            )
+        settings = SearchSettings(**{**fields, "where": restored(fields.get("where", ()))})
         hits = [query["hits"] for query in residual]
         logged_places = [_place(seed) for part in (selected, *hits) for seed in part]
         ids = searching.propositions_by_place(tx, corpus.corpus_id, logged_places)
         seeded = Seeded(base=_known(selected, ids), residual=tuple(_known(part, ids) for part in hits))
-        result = score(tx, corpus.corpus_id, [seeded], settings)[0]
+        allowed = filtering.allowed(tx, corpus.corpus_id, settings.where)
+        result = score(tx, corpus.corpus_id, [seeded], settings, allowed=allowed)[0]
     logged = tuple((row["passage_key"], row["score"]) for row in ranking)
     judged = {row["passage_key"]: row["judged"] for row in ranking if row.get("judged")}
     for row in ranking[:1]:  # those beyond the ranking count too
@@ -64,7 +73,7 @@ def replay(store: Store, corpus_name: str, log_id: int) -> Replay:
         seeds=result.seeds,
         logged=logged,
         same=now == tuple((key, round(value, 12)) for key, value in logged),
-        missing=len(set(logged_places) - ids.keys()),
+        missing=len(set(logged_places) - ids.keys()) + result.vanished,
     )
 
 

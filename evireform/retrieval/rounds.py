@@ -19,21 +19,24 @@ from evireform.language import Language
 from evireform.records import Candidate, CorpusRow, ModelCall, ObservedPassage, SpaceRow
 from evireform.retrieval.clock import Clock
 from evireform.settings import SearchSettings
-from evireform.store import searching
+from evireform.store import filtering, searching
 from evireform.store.connection import Store, Transaction
+from evireform.store.filtering import Allowed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
     """One round of a question: all evidence that had been read, and the queries that it led to.
 
-    ``vectors`` holds the embeddings of ``queries``, shape ``(l, d)``.
+    ``vectors`` holds the embeddings of ``queries``, shape ``(l, d)``; ``reached`` the ids of the propositions
+    through which the passages were reached.
     """
 
     number: int
     observed: tuple[ObservedPassage, ...]
     queries: tuple[str, ...]
     vectors: Vectors
+    reached: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,11 +91,16 @@ def _round(
 ) -> list[Inquiry]:
     with (
         clock.stage("observe"),
-        store.transaction(read_only=True, ef_search=settings.ef_search or None, exact=settings.exact) as tx,
+        store.reading(ef_search=settings.ef_search or None, exact=settings.exact) as tx,
     ):
         if number > 1:
-            inquiries = _reach(tx, corpus, space, inquiries, settings)
+            allowed = filtering.allowed_in_space(tx, space, settings.where)
+            inquiries = _reach(tx, corpus, space, inquiries, settings, allowed)
+        else:
+            allowed = filtering.allowed(tx, corpus.corpus_id, settings.where)
         wanted = {candidate.passage_id for inquiry in inquiries for candidate in inquiry.reached}
+        if allowed is not None:  # as they were when they were found, and still are
+            wanted = set(allowed.among(wanted).tolist())
         passages = searching.observed_passages(tx, corpus.corpus_id, sorted(wanted), titles=corpus.titles)
         clock.tally(tx)
     with clock.stage("reformulate" if number == 1 else "control"):
@@ -111,12 +119,14 @@ def _reach(
     space: SpaceRow,
     inquiries: Sequence[Inquiry],
     settings: SearchSettings,
+    allowed: Allowed | None,
 ) -> list[Inquiry]:
     """Add the propositions that the queries of the last round find."""
     vectors = np.concatenate([inquiry.rounds[-1].vectors for inquiry in inquiries])
     lists, _ = searching.candidates(
-        tx, space, vectors, limit=settings.hits_per_query, with_entities=False, titles=corpus.titles
-    )
+        tx, space, vectors,
+        limit=settings.hits_per_query, with_entities=False, titles=corpus.titles, allowed=allowed,
+    )  # fmt: skip
     remaining = iter(lists)
     return [
         replace(
@@ -140,7 +150,8 @@ def _ask(
     degraded = inquiry.degraded
     if len(reached) < len(inquiry.reached):
         kind = "a selected passage" if number == 1 else "a passage of the evidence"
-        degraded += (f"{_place(number, 'observation')}: {kind} was deleted meanwhile",)
+        gone = "was deleted meanwhile" if not settings.where else "was deleted or excluded meanwhile"
+        degraded += (f"{_place(number, 'observation')}: {kind} {gone}",)
     observed = _observed(reached, passages)
     queries: tuple[str, ...] = ()
     calls = inquiry.calls
@@ -150,7 +161,11 @@ def _ask(
         degraded += (f"{_place(number, 'reformulation')}: {problem}",) if problem else ()
         calls += made
     this = Round(
-        number=number, observed=observed, queries=queries, vectors=np.zeros((0, 0), dtype=np.float32)
+        number=number,
+        observed=observed,
+        queries=queries,
+        vectors=np.zeros((0, 0), dtype=np.float32),
+        reached=tuple(candidate.proposition_id for candidate in reached),
     )
     return replace(inquiry, reached=reached, rounds=(*inquiry.rounds, this), degraded=degraded, calls=calls)
 

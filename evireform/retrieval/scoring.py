@@ -18,6 +18,7 @@ from evireform.records import EarningProposition, RankedPassage, Seed, TraceTerm
 from evireform.settings import SearchSettings
 from evireform.store import searching
 from evireform.store.connection import Transaction
+from evireform.store.filtering import Allowed
 from evireform.store.searching import Postings, SeedRow, Winner
 
 
@@ -68,7 +69,12 @@ class _Frame:
 
 
 def score(
-    tx: Transaction, corpus_id: int, questions: Sequence[Seeded], settings: SearchSettings
+    tx: Transaction,
+    corpus_id: int,
+    questions: Sequence[Seeded],
+    settings: SearchSettings,
+    *,
+    allowed: Allowed | None,
 ) -> list[Scored]:
     """Rank the passages that the seeds of each question reach, exactly.
 
@@ -77,12 +83,17 @@ def score(
         corpus_id: The corpus.
         questions: Seeds with their similarities.
         settings: ``alpha``, ``beta``, ``propagate``, ``hub_degree`` and ``depth`` count here.
+        allowed: What the filter of ``settings`` allows: other seeds and passages are left out, as if they had
+            vanished. Degrees stay those of the corpus.
 
     Returns:
         One result a question, in order.
     """
     wanted = {i for q in questions for part in (q.base, *q.residual) for i, _ in part}
     rows = searching.seeds(tx, corpus_id, sorted(wanted)) if wanted else {}
+    if allowed is not None:
+        kept = set(allowed.among(row.passage_id for row in rows.values()).tolist())
+        rows = {i: row for i, row in rows.items() if row.passage_id in kept}
     frames = [_frame(question, rows, settings) for question in questions]
     light = {
         entity_id
@@ -90,10 +101,10 @@ def score(
         for entity_id in frame.entity_ids
         if frame.alpha < 1 and entity_id not in frame.hubs
     }
-    postings = searching.neighbourhood(tx, corpus_id, sorted(light))
+    postings = _only(searching.neighbourhood(tx, corpus_id, sorted(light)), allowed)
     for frame in frames:
         _read(frame, postings, skip=set(frame.hubs))
-    _add_hubs(tx, corpus_id, frames, postings, settings.depth)
+    _add_hubs(tx, corpus_id, frames, postings, settings.depth, allowed)
     return _explain(tx, corpus_id, frames, settings.depth)
 
 
@@ -186,8 +197,12 @@ def _add_hubs(
     frames: Sequence[_Frame],
     postings: Mapping[int, Postings],
     k: int,
+    allowed: Allowed | None,
 ) -> None:
-    """Count the hub entities: for the passages that can still be among the first k, or else for all."""
+    """Count the hub entities: for the passages that can still be among the first k, or else for all.
+
+    Where a filter allows few, it lists them: then a hub need not be read for all of its passages.
+    """
     bounded: list[tuple[_Frame, NDArray[np.int64]]] = []
     full: list[_Frame] = []
     for frame in frames:
@@ -203,7 +218,10 @@ def _add_hubs(
             bounded.append((frame, frame.passage_ids[kept]))
     if full:
         hubs = sorted({e for frame in full for e in frame.hubs})
-        read = {**postings, **searching.neighbourhood(tx, corpus_id, hubs)}
+        if allowed is not None and allowed.few:
+            read = {**postings, **searching.hub_counts(tx, corpus_id, hubs, allowed.passage_ids.tolist())}
+        else:
+            read = {**postings, **_only(searching.neighbourhood(tx, corpus_id, hubs), allowed)}
         for frame in full:
             _read(frame, read, skip=set())
     if bounded:
@@ -212,6 +230,20 @@ def _add_hubs(
         read = {**postings, **searching.hub_counts(tx, corpus_id, hubs, passages)}
         for frame, kept in bounded:
             _read(frame, read, skip=set(), only=kept)
+
+
+def _only(postings: Mapping[int, Postings], allowed: Allowed | None) -> Mapping[int, Postings]:
+    """The allowed passages of each entity."""
+    if allowed is None:
+        return postings
+    kept = allowed.among(i for one in postings.values() for i in one.passage_ids.tolist())
+    within = {e: np.isin(one.passage_ids, kept) for e, one in postings.items()}
+    return {
+        e: Postings(
+            passage_ids=one.passage_ids[within[e]], counts=one.counts[within[e]], sizes=one.sizes[within[e]]
+        )
+        for e, one in postings.items()
+    }
 
 
 def _explain(tx: Transaction, corpus_id: int, frames: Sequence[_Frame], k: int) -> list[Scored]:

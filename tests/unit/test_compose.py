@@ -19,6 +19,7 @@ FILE = ROOT / "docker-compose.yml"
 COMPOSE: dict[str, Any] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
 DATABASE = COMPOSE["services"]["database"]
 INIT = COMPOSE["services"]["init"]
+WORKER = COMPOSE["services"]["worker"]
 
 
 def validate(path: Path) -> subprocess.CompletedProcess[str]:
@@ -66,6 +67,15 @@ def test_init_waits_for_a_healthy_server() -> None:
     assert INIT["depends_on"] == {"database": {"condition": "service_healthy"}}
 
 
+def test_workers_have_the_image_and_the_tables_of_init_and_time_to_stop() -> None:
+    assert WORKER["image"] == INIT["image"]
+    assert "[local]" in INIT["build"]["dockerfile_inline"]
+    assert WORKER["command"] == ["worker"]
+    assert WORKER["depends_on"] == {"init": {"condition": "service_completed_successfully"}}
+    assert {name: WORKER["environment"][name] for name in INIT["environment"]} == INIT["environment"]
+    assert WORKER["stop_grace_period"] == "30s"
+
+
 def test_the_password_is_required_and_written_nowhere() -> None:
     required = re.compile(r"\$\{EVIREFORM_DB_PASSWORD:\?[^}]+\}")
     assert required.fullmatch(DATABASE["environment"]["POSTGRES_PASSWORD"])
@@ -83,3 +93,43 @@ def test_the_server_listens_on_this_machine_alone() -> None:
 def test_what_the_image_copies_is_there(line: str) -> None:
     _, *sources, _ = line.split()
     assert [source for source in sources if not (ROOT / source).exists()] == []
+
+
+NODES = [name for name in COMPOSE["services"] if re.fullmatch(r"citus-(coordinator|worker-\d)", name)]
+
+
+def test_the_nodes_of_the_cluster_have_pgvector_for_their_own_postgres() -> None:
+    # Citus 14.1's plain image is of PostgreSQL 18.
+    (dockerfile,) = {COMPOSE["services"][name]["build"]["dockerfile_inline"] for name in NODES}
+    assert "FROM citusdata/citus:14.1.0\n" in dockerfile
+    assert "postgresql-18-pgvector" in dockerfile
+
+
+def test_the_cluster_is_started_by_its_profile_alone() -> None:
+    of_cluster = {name for name in COMPOSE["services"] if name.startswith("citus-")}
+    assert of_cluster == {*NODES, "citus-nodes", "citus-tables"}
+    assert [COMPOSE["services"][name]["profiles"] for name in sorted(of_cluster)] == [["citus"]] * 5
+
+
+def test_only_the_coordinator_can_be_reached_and_only_from_this_machine() -> None:
+    ports = {name: COMPOSE["services"][name]["ports"] for name in NODES}
+    assert ports == {
+        "citus-coordinator": ["127.0.0.1:${EVIREFORM_CITUS_PORT:-5433}:5432"],
+        "citus-worker-1": [],
+        "citus-worker-2": [],
+    }
+
+
+def test_every_node_has_a_volume_of_its_own_and_is_added_to_the_cluster() -> None:
+    volumes = [COMPOSE["services"][name]["volumes"][0].partition(":")[0] for name in NODES]
+    assert volumes == NODES
+    assert set(NODES) <= set(COMPOSE["volumes"])
+    said = " ".join(COMPOSE["services"]["citus-nodes"]["command"])
+    assert [name for name in NODES if f"'{name}'" not in said] == []
+
+
+def test_the_tables_are_distributed_by_the_file_that_ships() -> None:
+    service = COMPOSE["services"]["citus-tables"]
+    source, target, _ = service["volumes"][0].split(":")
+    (file,) = [part.partition("=")[2] for part in service["command"] if part.startswith("--file=")]
+    assert (ROOT / file.replace(target, source)).is_file()
