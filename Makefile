@@ -1,5 +1,5 @@
 # make demo    set up and run the main job on the sample corpus
-# make test    set up; lint, types and tests
+# make test    set up; lint, types and tests (make test-long: the promises at full size)
 #
 # Everything is installed into .venv beside this file; `make clean` removes it again.
 
@@ -16,7 +16,7 @@ PYTHON ?= $(shell for p in $(PYTHONS); do \
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
-TARGETS := help demo test lint format bench regressions test-llm record-llm clean
+TARGETS := help demo test test-long lint format bench regressions test-llm record-llm clean
 .PHONY: $(TARGETS)
 
 # Called with -f from another directory: begin again in this file's own.
@@ -31,6 +31,7 @@ else
 help:
 	@echo "make demo         set up and run the main job on the sample corpus (no server, key or model needed)"
 	@echo "make test         set up; lint, types and tests"
+	@echo "make test-long    the promises of docs/guarantees.md in their long form, and their result there"
 	@echo "make lint         lint and types alone"
 	@echo "make format       put the code in shape"
 	@echo "make bench        time the online path (minutes)"
@@ -44,6 +45,9 @@ demo: .venv/for-demo
 
 test: lint
 	$(BIN)/python -m pytest -n 2
+
+test-long: .venv/for-test
+	$(BIN)/python -m tests.guarantees --long
 
 lint: .venv/for-test
 	$(BIN)/ruff check .

@@ -28,9 +28,8 @@ from numpy.typing import NDArray
 from benchmarks.doubles import PreparedQuestion
 from evireform.embedding import Vectors
 from evireform.records import CorpusRow, SpaceRow
-from evireform.store import corpora
+from evireform.store import corpora, writing
 from evireform.store.connection import Store, Transaction
-from evireform.store.vectors import as_copy
 
 Ids = NDArray[np.int64]
 
@@ -261,14 +260,8 @@ def _copy(tx: Transaction, into: str, lines: Iterable[str]) -> None:
 def _copy_vectors(tx: Transaction, row: CorpusRow, space: SpaceRow, corpus: SyntheticCorpus) -> None:
     first = 1
     for block in corpus.vectors():
-        stream = as_copy(
-            corpus_id=row.corpus_id,
-            space_id=space.space_id,
-            tenant_id=row.tenant_id,
-            item_ids=range(first, first + len(block)),
-            vectors=block,
-        )
-        tx.copy("copy_embeddings", stream)
+        item_ids = range(first, first + len(block))
+        writing.insert_vectors(tx, space, tenant_id=row.tenant_id, item_ids=item_ids, vectors=block)
         first += len(block)
 
 
