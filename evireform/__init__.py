@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         LanguageSettings,
         SearchSettings,
         Settings,
+        WorkerSettings,
     )
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "Ranking",
     "SearchSettings",
     "Settings",
+    "WorkerSettings",
     "__version__",
     "connect",
 ]
@@ -48,7 +50,14 @@ _HOMES = {
     "database": ("Corpus", "Database", "connect"),
     "errors": ("EvireformError",),
     "records": ("Answer", "Extraction", "Passage", "Question", "Ranking"),
-    "settings": ("AnswerSettings", "EmbeddingSettings", "LanguageSettings", "SearchSettings", "Settings"),
+    "settings": (
+        "AnswerSettings",
+        "EmbeddingSettings",
+        "LanguageSettings",
+        "SearchSettings",
+        "Settings",
+        "WorkerSettings",
+    ),
 }
 
 if not TYPE_CHECKING:  # type checkers see the imports above, and report names that do not exist

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from evireform.embedding import Encoder
 from evireform.errors import DatabaseError
+from evireform.filters import Filter
 from evireform.language import Language
 from evireform.language.tokens import Tokenizer
 from evireform.measures import SPECIAL_ANSWERS, answer_tokens
@@ -24,7 +25,7 @@ from evireform.retrieval import pipeline
 from evireform.retrieval.clock import Clock
 from evireform.seeds import valid_positions
 from evireform.settings import AnswerSettings, SearchSettings
-from evireform.store import calls, corpora, searching
+from evireform.store import calls, corpora, filtering, searching
 from evireform.store.connection import Store
 from evireform.store.searching import ContextPassage
 from evireform.support import source, unsupported
@@ -109,6 +110,7 @@ def from_ranking(
         settings=settings,
         earned={p.passage_key: [earning.text for earning in p.propositions] for p in ranking.passages},
         log_id=ranking.log_id,
+        where=ranking.where,
         on_text=on_text,
     )
     return replace(
@@ -131,6 +133,7 @@ def from_passages(
     settings: AnswerSettings,
     earned: Mapping[str, Sequence[str]] | None = None,
     log_id: int | None = None,
+    where: Filter = (),
     on_text: OnText | None = None,
 ) -> Answer:
     """Let the reader answer from ranked passages within the budget, and check what it says.
@@ -146,6 +149,7 @@ def from_passages(
         settings: Budget and strictness.
         earned: Passage key to the texts of the propositions that brought it, best first, where that is known.
         log_id: Row of ``question_log`` that the reader's calls are counted to.
+        where: Passages that it does not allow any more are left out, as those that were deleted.
         on_text: Called with the answer so far as it is written, and with an empty text whenever the reader
             begins anew. Not called in strict mode, where what is written may be withheld.
 
@@ -153,9 +157,10 @@ def from_passages(
         CorpusNotFound, DatabaseError, BudgetSpent: as in `answer`.
     """
     clock = Clock()
-    with clock.stage("context"), store.transaction(read_only=True) as tx:
+    with clock.stage("context"), store.reading() as tx:
         corpus = corpora.get_corpus(tx, corpus_name)
-        found = searching.context_passages(tx, corpus.corpus_id, keys, titles=corpus.titles)
+        allowed = filtering.allowed(tx, corpus.corpus_id, where)
+        found = searching.context_passages(tx, corpus.corpus_id, keys, titles=corpus.titles, allowed=allowed)
         clock.tally(tx)
     ranked = [_with_earned(found[key], earned or {}) for key in keys if key in found]
     tokenizer = language.tokenizer
@@ -163,7 +168,8 @@ def from_passages(
     gone = len(keys) - len(ranked)
     degraded: tuple[str, ...] = ()
     if gone:
-        degraded += (f"context: {gone} ranked passages were deleted meanwhile",)
+        how = "deleted or excluded" if where else "deleted"
+        degraded += (f"context: {gone} ranked passages were {how} meanwhile",)
     reading = Reading(text=UNKNOWN)
     if context:
         with clock.stage("read"):
@@ -219,7 +225,7 @@ def answer_directly(
         BudgetSpent: there is no budget left for a model call.
     """
     clock = Clock()
-    with clock.stage("open"), store.transaction(read_only=True) as tx:
+    with clock.stage("open"), store.reading() as tx:
         corpus = corpora.get_corpus(tx, corpus_name)
         clock.tally(tx)
     reading, reason = Reading(text=UNKNOWN), "the question is empty"

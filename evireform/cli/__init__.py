@@ -9,16 +9,20 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from evireform.cli import commands
+from evireform.cli import commands, entity, generation, space, tenant
 from evireform.cli.answer import answer
 from evireform.cli.compare import compare
 from evireform.cli.cost import cost
 from evireform.cli.demo import demo
 from evireform.cli.doctor import doctor
 from evireform.cli.evaluate import evaluate
+from evireform.cli.exporting import export, import_
+from evireform.cli.index import index
 from evireform.cli.psql import psql
 from evireform.cli.retry import retry
 from evireform.cli.session import BROKEN_PIPE, INTERRUPTED, close_stdout
+from evireform.cli.verify import verify
+from evireform.cli.worker import worker
 from evireform.version import __version__
 
 
@@ -51,6 +55,7 @@ app = typer.Typer(
 for command in (
     commands.init,
     commands.ingest,
+    worker,
     retry,
     commands.search,
     answer,
@@ -60,10 +65,41 @@ for command in (
     compare,
     cost,
     doctor,
+    index,
+    verify,
     demo,
 ):
     app.command(cls=_Command)(command)
+app.command(cls=_Command)(export)
+app.command(name="import", cls=_Command)(import_)
 app.command(cls=_Command, context_settings={"ignore_unknown_options": True})(psql)
+
+of_entities = typer.Typer(cls=_Group, no_args_is_help=True, help="See, merge and split entities.")
+for command in (entity.show, entity.merge, entity.split, entity.log, entity.suggest):
+    of_entities.command(cls=_Command)(command)
+app.add_typer(of_entities, name="entity")
+
+of_generations = typer.Typer(
+    cls=_Group, no_args_is_help=True, help="Extract a corpus anew beside the old one, compare, and switch."
+)
+for command in (generation.start, generation.status, generation.compare, generation.switch, generation.drop):
+    of_generations.command(cls=_Command)(command)
+app.add_typer(of_generations, name="generation")
+
+of_spaces = typer.Typer(
+    cls=_Group, no_args_is_help=True, help="Embed a corpus with another model beside the old one, and switch."
+)
+for command in (space.show, space.build, space.switch, space.drop):
+    of_spaces.command(cls=_Command)(command)
+app.add_typer(of_spaces, name="space")
+
+of_tenants = typer.Typer(
+    cls=_Group, no_args_is_help=True, help="Share a database among tenants that do not see each other."
+)
+for command in (tenant.create, tenant.grant, tenant.revoke, tenant.share, tenant.delete):
+    of_tenants.command(cls=_Command)(command)
+of_tenants.command("list", cls=_Command)(tenant.list_)
+app.add_typer(of_tenants, name="tenant")
 
 
 def _print_version(wanted: bool) -> None:

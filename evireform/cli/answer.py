@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evireform.cli.commands import Budget, Corpus, NoCache, in_utf8, take_spending_flags
+from evireform.cli.commands import Budget, Conditions, Corpus, NoCache, in_utf8, take_spending_flags
 from evireform.cli.session import Session, takes_session
 from evireform.errors import UsageError
+from evireform.filters import parse
 from evireform.settings import VARIANTS
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def answer(
     direct: Annotated[
         bool, typer.Option("--direct", help="Ask the model without any passage, for comparison.")
     ] = False,
+    where: Conditions = None,
     budget: Budget = None,
     no_cache: NoCache = False,
 ) -> None:
@@ -48,10 +50,13 @@ def answer(
     for key, wanted in (("answer.strict", strict), ("answer.direct", direct)):
         if wanted:
             session.flags[key] = "true"
+    filter_by = parse(where or ())
+    if direct and filter_by:
+        raise UsageError("an answer without passages cannot be filtered: leave out --where or --direct")
     with session.connect() as db:
         target = db.corpus(corpus)
         with _writing(session) as on_text:
-            result = target.answer(question, variant=variant, on_text=on_text)
+            result = target.answer(question, variant=variant, where=filter_by, on_text=on_text)
     session.show({"corpus": corpus, "answer": asdict(result)}, drawn(result))
     if result.failed:
         raise typer.Exit(1)

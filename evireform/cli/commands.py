@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evireform.cli.ingesting import run_ingestion
+from evireform.cli.ingesting import run_enqueuing, run_ingestion
 from evireform.cli.session import Session, takes_session
 from evireform.errors import InputError, UsageError
+from evireform.filters import parse
 from evireform.settings import VARIANTS
 from evireform.wellformed import well_formed
 
@@ -67,6 +68,19 @@ NoCache = Annotated[
 ]
 
 
+Conditions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where",
+        metavar="CONDITION",
+        help="Look only at passages with such metadata: year>=2020, lang=en,de, public=true; may be "
+        "repeated, and then all must hold.",
+        show_default=False,
+        callback=in_utf8,
+    ),
+]
+
+
 def take_spending_flags(session: Session, budget: str | None, no_cache: bool) -> None:
     """The flags of commands that may ask a model much."""
     if budget is not None:
@@ -76,12 +90,23 @@ def take_spending_flags(session: Session, budget: str | None, no_cache: bool) ->
 
 
 @takes_session()
-def init(session: Session) -> None:
+def init(
+    session: Session,
+    to: Annotated[
+        str,
+        typer.Option(
+            metavar="MIGRATION",
+            help="Go to this migration instead of the newest, before an older evireform is installed. "
+            "What only later tables hold is lost.",
+            show_default=False,
+        ),
+    ] = "",
+) -> None:
     """Create the tables, or bring them up to date. Running it again changes nothing."""
     from evireform.cli import render
 
     with session.connect() as db:
-        report = db.found or db.init()
+        report = db.init(to=to) if to else db.found or db.init()
     session.show(asdict(report), render.init_report(report))
 
 
@@ -110,6 +135,10 @@ def ingest(
     estimate: Annotated[
         bool, typer.Option("--estimate", help="Only say what it would ask of a model, and ask none.")
     ] = False,
+    queue: Annotated[
+        bool,
+        typer.Option("--queue", help="Only let them wait for `evireform worker`, and ask no model."),
+    ] = False,
     budget: Budget = None,
     no_cache: NoCache = False,
 ) -> None:
@@ -117,6 +146,8 @@ def ingest(
 
     What cannot go in is listed with file, line and reason, the rest goes in, and the exit code is 1.
     """
+    if queue and (estimate or budget is not None or no_cache):
+        raise UsageError("--queue asks no model: leave out --estimate, --budget and --no-cache")
     from evireform.cli import accounts
     from evireform.formats.chunking import split_passages
     from evireform.formats.extractions import read_extractions
@@ -137,11 +168,16 @@ def ingest(
             return
         new = not holds(db, corpus)
         target = db.corpus(corpus, create=True, titles=titles.value if titles else None)
-        if new:
+        if new and not queue:
             session.note_language()
         total = _lines(sources) if session.err.is_terminal and not split else None
+        rejected = () if ready is None else ready.rejected
+        if queue:
+            enqueue = partial(target.enqueue, passages, extractions=ready)
+            run_enqueuing(session, corpus, enqueue, total=total, rejected=rejected)
+            return
         run = partial(target.ingest, passages, extractions=ready)
-        run_ingestion(session, corpus, run, total=total, rejected=() if ready is None else ready.rejected)
+        run_ingestion(session, corpus, run, total=total, rejected=rejected)
 
 
 def holds(db: Database, corpus: str) -> bool:
@@ -179,6 +215,7 @@ def search(
     rounds: Annotated[
         int | None, typer.Option(help="Most rounds of residual queries, 1 to 3.", show_default="1")
     ] = None,
+    where: Conditions = None,
     exact: Annotated[
         bool, typer.Option("--exact", help="Scan every vector instead of using the index.")
     ] = False,
@@ -209,7 +246,7 @@ def search(
     if exact:
         session.flags["search.exact"] = "true"
     if replay is not None:
-        _refuse_with_replay(session, variant=variant, explain=explain)
+        _refuse_with_replay(session, variant=variant, explain=explain, where=where)
         with session.connect() as db:
             again = db.corpus(corpus).replay(replay)
         session.show({"corpus": corpus, "replay": asdict(again)}, render.replay(again))
@@ -219,16 +256,19 @@ def search(
         texts += _questions_of_stdin() if given == "-" else [given]
     if not all(text.strip() for text in texts):
         raise UsageError("the question is empty")
+    filter_by = parse(where or ())
     with session.connect() as db:
         target = db.corpus(corpus)
         with session.waiting("searching"):
-            rankings = target.search_many(texts, variant=variant)
+            rankings = target.search_many(texts, variant=variant, where=filter_by)
     drawn = [explanation(ranking) if explain else render.ranking(ranking) for ranking in rankings]
     document = {"corpus": corpus, "rankings": [asdict(ranking) for ranking in rankings]}
     session.show(document, *drawn)
 
 
-def _refuse_with_replay(session: Session, *, variant: str, explain: bool) -> None:
+def _refuse_with_replay(
+    session: Session, *, variant: str, explain: bool, where: Sequence[str] | None
+) -> None:
     """A replay takes everything from the log: what is given beside it would count for nothing.
 
     Raises:
@@ -237,6 +277,7 @@ def _refuse_with_replay(session: Session, *, variant: str, explain: bool) -> Non
     sections = ("answer", "embedding", "language", "search")
     given = [key for key in session.flags if key.partition(".")[0] in sections]
     given += [*(["--variant"] if variant != "full" else []), *(["--explain"] if explain else [])]
+    given += ["--where"] if where else []
     if given:
         raise UsageError(f"--replay ranks by the logged choices and settings: leave out {', '.join(given)}")
 
@@ -268,18 +309,25 @@ def delete(
     ] = None,
     whole_corpus: Annotated[bool, typer.Option("--whole-corpus", help="Delete all of the corpus.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    keep_log: Annotated[
+        bool, typer.Option("--keep-log", help="Leave logged searches whole that had a passage in hand.")
+    ] = False,
 ) -> None:
     """Delete passages with all that derives from them, or a whole corpus."""
     from evireform.cli import render
 
     if whole_corpus == bool(keys):
         raise UsageError("give the keys of passages, or --whole-corpus")
+    if whole_corpus and keep_log:
+        raise UsageError("the log of a corpus goes with it: leave out --keep-log")
+    if keep_log:
+        session.flags["keep_log"] = "true"
     with session.connect() as db:
         if whole_corpus:
             held = db.corpus(corpus).status()
             passages = held.ready + held.empty + held.failed
             if not yes:
-                _confirm(session, f"Delete corpus {corpus} with {render.counted(passages, 'passage')}?")
+                confirm(session, f"Delete corpus {corpus} with {render.counted(passages, 'passage')}?")
             db.delete_corpus(corpus)
             document: dict[str, Any] = {"corpus": corpus, "deleted_corpus": True, "passages": passages}
             text = render.safe(f"deleted corpus {corpus} with {render.counted(passages, 'passage')}")
@@ -297,11 +345,17 @@ def _is_terminal() -> bool:
     return sys.stdin.isatty()
 
 
-def _confirm(session: Session, question: str) -> None:
+def confirm(session: Session, question: str) -> None:
+    """Ask before something is deleted for good.
+
+    Raises:
+        UsageError: nobody can be asked.
+        typer.Exit: with 1, the answer is no.
+    """
     from evireform.cli import render
 
     if session.as_json or not _is_terminal():
-        raise UsageError("nobody can be asked here: give --yes to delete the whole corpus")
+        raise UsageError("nobody can be asked here: give --yes to delete all of it")
     session.err.print(render.safe(f"{question} [y/N]"), end=" ")
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         session.note("nothing was deleted")
@@ -317,12 +371,32 @@ def status(
             metavar="NAME", help="Only this corpus, in detail.", show_default=False, callback=in_utf8
         ),
     ] = None,
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "--watch",
+            help="Show queues and workers until Ctrl-C; with --json one line each time.",
+        ),
+    ] = False,
+    interval_s: Annotated[
+        float | None,
+        typer.Option(metavar="S", min=0.1, help="Seconds between two looks.", show_default="2"),
+    ] = None,
 ) -> None:
-    """What the corpora hold, which models made them, and what failed."""
-    from evireform.cli import render
+    """What the corpora hold, which models made them, what failed, what waits, and who works on it."""
+    from evireform.cli import render, watching
 
+    if interval_s is not None and not watch:
+        raise UsageError("--interval-s is for --watch")
     with session.connect() as db:
+        if watch:
+            watching.watch(session, db, corpus, interval_s or 2.0)
+            return
         names = [corpus] if corpus else [row.name for row in db.corpora()]
         found = [db.corpus(name).status() for name in names]
-    drawn = render.corpus(found[0]) if corpus else render.corpora(found)
-    session.show({"corpora": [asdict(one) for one in found]}, drawn)
+        workers = db.workers()
+    drawn = [render.corpus(found[0]) if corpus else render.corpora(found)]
+    if workers or any(one.waiting + one.leased for one in found):
+        drawn.append(watching.workers(workers))
+    document = {"corpora": [asdict(one) for one in found], "workers": [asdict(one) for one in workers]}
+    session.show(document, *drawn)

@@ -11,7 +11,7 @@ import typer
 from evireform.cli.session import Session, takes_session
 
 
-@takes_session(without=("database_url", "home", "schema", "config", "assignments"))
+@takes_session(without=("database_url", "read_url", "home", "schema", "config", "assignments"))
 def compare(
     session: Session,
     first: Annotated[Path, typer.Argument(metavar="A", help="Folder that evaluate wrote: what was.")],

@@ -15,7 +15,14 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_origin, get_type_hints
 
 from evireform.errors import InputError, UsageError
-from evireform.settings import AnswerSettings, EmbeddingSettings, LanguageSettings, SearchSettings, Settings
+from evireform.settings import (
+    AnswerSettings,
+    EmbeddingSettings,
+    LanguageSettings,
+    SearchSettings,
+    Settings,
+    WorkerSettings,
+)
 
 FILE_NAME = "evireform.toml"
 
@@ -24,9 +31,13 @@ _SECTIONS: dict[str, type] = {
     "language": LanguageSettings,
     "search": SearchSettings,
     "answer": AnswerSettings,
+    "worker": WorkerSettings,
 }
-_PLACES = ("database_url", "home")
+_PLACES = ("database_url", "read_url", "home")
 """Where the database is: not part of `Settings`, but given like them."""
+
+_GIVEN = ("where",)
+"""What is given with each search, and so is no setting here."""
 
 _LIBPQ = ("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGSERVICE")
 """Variables that point libpq to a server."""
@@ -48,13 +59,15 @@ class Configuration(NamedTuple):
     """What the layers come to.
 
     ``url`` is None for the embedded server and empty for libpq's own environment; ``home`` None is its
-    default. ``rules_by_default`` tells that no layer chose a language backend or named a model.
+    default. ``rules_by_default`` tells that no layer chose a language backend or named a model. ``read_url``
+    is empty where no standby answers searches.
     """
 
     settings: Settings
     url: str | None
     home: Path | None
     rules_by_default: bool
+    read_url: str
 
 
 @cache
@@ -64,7 +77,7 @@ def setting_types() -> Mapping[str, type]:
     for prefix, kind in (("", Settings), *((f"{name}.", kind) for name, kind in _SECTIONS.items())):
         hints = get_type_hints(kind)
         for field in fields(kind):
-            if field.name not in _SECTIONS:
+            if field.name not in (*_SECTIONS, *_GIVEN):
                 hint = hints[field.name]
                 found[prefix + field.name] = str if get_origin(hint) else hint
     return found
@@ -85,7 +98,7 @@ def load_settings(
     """Join the layers. Reads nothing but its arguments.
 
     Args:
-        flags: Key to text, as the command line gave it; also ``database_url`` and ``home``.
+        flags: Key to text, as the command line gave it; also ``database_url``, ``read_url`` and ``home``.
         environ: Environment variables. An empty one counts as not set, but for ``EVIREFORM_DATABASE_URL``,
             where it leaves the server to libpq's own variables.
         toml: The settings file, if there is one.
@@ -118,6 +131,7 @@ def load_settings(
         url=_url(flags, environ, values),
         home=_home(flags, environ, toml),
         rules_by_default=rules_by_default,
+        read_url=_read_url(flags, environ, values),
     )
 
 
@@ -175,6 +189,15 @@ def _url(flags: Mapping[str, str], environ: Mapping[str, str], values: Mapping[s
         if url is not None:
             return _checked(url)
     return "" if any(environ.get(name) for name in _LIBPQ) else None
+
+
+def _read_url(flags: Mapping[str, str], environ: Mapping[str, str], values: Mapping[str, Any]) -> str:
+    """Its flag decides; a flag for another database leaves out what lower layers say of theirs."""
+    if "read_url" in flags:
+        return _checked(flags["read_url"])
+    if "database_url" in flags or "home" in flags:
+        return ""
+    return _checked(environ.get("EVIREFORM_READ_URL") or values.get("read_url", ""))
 
 
 def _checked(url: str) -> str:

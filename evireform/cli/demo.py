@@ -32,7 +32,7 @@ def demo(
     if not 1 <= number <= len(questions):
         raise UsageError(f"there are sample questions 1 to {len(questions)}, not {number}")
     asked = questions[number - 1]
-    with session.connect() as db:
+    with session.connect(standby=False) as db:
         db.init()
         if not holds(db, CORPUS):
             session.note_language()

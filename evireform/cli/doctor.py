@@ -32,8 +32,8 @@ def doctor(session: Session) -> None:
 
 
 def _database(session: Session) -> Iterator[Check]:
-    from evireform.ingestion import INDEX_THRESHOLD
     from evireform.store.checks import check_database
+    from evireform.store.spaces import INDEX_THRESHOLD
 
     embedded = session.configuration.url is None
     try:
@@ -44,7 +44,9 @@ def _database(session: Session) -> Iterator[Check]:
     with db:
         if embedded:
             yield Check(name="embedded server", ok=True, detail="runs")
-        yield from check_database(db.store, index_threshold=INDEX_THRESHOLD)
+        yield from check_database(
+            db.store, index_threshold=INDEX_THRESHOLD, min_recall=db.settings.min_recall
+        )
 
 
 def _models(session: Session) -> Iterator[Check]:

@@ -155,7 +155,7 @@ def evaluate(
     }
     others = [embedding_settings(text) for text in embedding or ()]
     before = _command(output)
-    with session.connect() as db, session.progress("ingest") as advance:
+    with session.connect(standby=False) as db, session.progress("ingest") as advance:
         known = {row.name for row in db.corpora()}
         given = {
             "encoder": db.encoder,

@@ -12,7 +12,13 @@ from evireform.cli.session import Session
 
 if TYPE_CHECKING:
     from evireform.ingestion import Progress, WorkingOn
-    from evireform.records import IngestionSummary, Passage, Rejected
+    from evireform.records import EnqueueSummary, IngestionSummary, Passage, Rejected
+
+
+class Enqueue(Protocol):
+    """`Corpus.enqueue` with the rest of its arguments given."""
+
+    def __call__(self, *, progress: Progress) -> EnqueueSummary: ...
 
 
 class Run(Protocol):
@@ -54,4 +60,18 @@ def run_ingestion(
     if interrupt is not None:
         raise interrupt
     if summary.rejected or summary.failed or summary.stopped:
+        raise typer.Exit(1)
+
+
+def run_enqueuing(
+    session: Session, corpus: str, run: Enqueue, *, total: int | None, rejected: Iterable[Rejected]
+) -> None:
+    """Let passages wait, and show what became of them. See `run_ingestion`."""
+    from evireform.cli import render
+
+    with session.progress("passages", total) as advance:
+        summary = run(progress=lambda done: advance("passages", done, 0))
+    summary = replace(summary, rejected=(*summary.rejected, *rejected))
+    session.show({"corpus": corpus, **asdict(summary)}, render.enqueued(summary, corpus))
+    if summary.rejected:
         raise typer.Exit(1)

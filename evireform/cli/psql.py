@@ -17,7 +17,7 @@ from evireform.cli.session import Session, takes_session
 from evireform.errors import EmbeddedServerError, EvireformError
 
 
-@takes_session(without=("as_json", "assignments"))
+@takes_session(without=("as_json", "assignments", "read_url"))
 def psql(
     session: Session,
     arguments: Annotated[
@@ -41,7 +41,7 @@ def psql(
                 url, program = server.start(), server.bin_dir / "psql"
         else:
             program = _installed()
-        environment, options = libpq_environment(url, os.environ, search_path=path)
+        environment, options = libpq_environment(url, os.environ, search_path=path, role=db.store.role)
         command = [str(program), *(["-d", options] if options else []), *(arguments or ())]
         code = _run(command, environment)
     if code:
@@ -49,7 +49,7 @@ def psql(
 
 
 def libpq_environment(
-    url: str, environ: Mapping[str, str], *, search_path: str
+    url: str, environ: Mapping[str, str], *, search_path: str, role: str = ""
 ) -> tuple[dict[str, str], str]:
     """What libpq needs to connect, as environment variables, so that no process list shows a password.
 
@@ -57,6 +57,7 @@ def libpq_environment(
         url: Whatever libpq takes.
         environ: The environment to add to.
         search_path: Schemas, quoted where needed.
+        role: Role to take when the session begins; empty is the login role.
 
     Returns:
         The environment, and the options that have no variable of their own, as ``key=value`` text.
@@ -71,8 +72,10 @@ def libpq_environment(
         if option.envvar
     }
     environment = dict(environ) | {names[key]: value for key, value in given.items() if key in names}
-    escaped = search_path.replace("\\", "\\\\").replace(" ", "\\ ")
-    environment["PGOPTIONS"] = f"{environment.get('PGOPTIONS', '')} -c search_path={escaped}".strip()
+    settings = {"search_path": search_path} | ({"role": role} if role else {})
+    for name, value in settings.items():
+        escaped = value.replace("\\", "\\\\").replace(" ", "\\ ")
+        environment["PGOPTIONS"] = f"{environment.get('PGOPTIONS', '')} -c {name}={escaped}".strip()
     rest = {key: value for key, value in given.items() if key not in names and key != "sslpassword"}
     return environment, make_conninfo("", **rest)
 

@@ -13,12 +13,15 @@ from rich.text import Text
 if TYPE_CHECKING:
     from evireform.evaluation import Evaluation
     from evireform.records import (
+        BatchDone,
         Check,
         CorpusStatus,
+        EnqueueSummary,
         IngestionSummary,
         InitReport,
         Ranking,
         Rejected,
+        WorkerSummary,
     )
     from evireform.retrieval.replay import Replay
 
@@ -66,10 +69,10 @@ def ingestion(summary: IngestionSummary, corpus: str) -> Group:
     table.add_row(
         str(summary.added),
         str(summary.changed),
-        _alarm(summary.empty, "yellow"),
-        _alarm(len(summary.failed), "red"),
+        alarm(summary.empty, "yellow"),
+        alarm(len(summary.failed), "red"),
         str(summary.unchanged),
-        _alarm(len(summary.rejected), "red"),
+        alarm(len(summary.rejected), "red"),
         str(summary.propositions),
     )
     parts: list[RenderableType] = [table]
@@ -102,7 +105,7 @@ def ingestion(summary: IngestionSummary, corpus: str) -> Group:
     return Group(*parts)
 
 
-def _spending(summary: IngestionSummary) -> Text:
+def _spending(summary: IngestionSummary | WorkerSummary) -> Text:
     from evireform.cli.accounts import money
 
     tokens_in, tokens_out = (
@@ -126,12 +129,57 @@ def rejections(title: str, rows: Sequence[Rejected]) -> Table:
     return table
 
 
+def enqueued(summary: EnqueueSummary, corpus: str) -> Group:
+    """What waits from now on, what need not, and what cannot go in."""
+    table = Table(title=safe(f"queue of corpus {corpus}"), title_justify="left")
+    counts = {
+        "new": summary.queued,
+        "replaced": summary.replaced,
+        "waiting already": summary.waiting,
+        "in the index already": summary.unchanged,
+        "relabelled there": summary.relabelled,
+    }
+    for name in (*counts, "rejected"):
+        table.add_column(name, justify="right")
+    table.add_row(*map(str, counts.values()), alarm(len(summary.rejected), "red"))
+    parts: list[RenderableType] = [table]
+    if summary.rejected:
+        parts.append(rejections("rejected", summary.rejected))
+    return Group(*parts, safe(f"{summary.seconds:.1f} s", "dim"))
+
+
+def batch(done: BatchDone) -> Text:
+    """One line of a worker's log."""
+    counts = f"{done.written} written"
+    if done.failed:
+        counts += f", {len(done.failed)} of them failed (first: {done.failed[0].reason})"
+    if done.returned:
+        counts += f", {len(done.returned)} to be tried again (first: {done.returned[0].reason})"
+    if done.lost:
+        counts += f", {done.lost} lost: deleted, replaced or taken over meanwhile"
+    return safe(f"{done.corpus}: {counts}")
+
+
+def worker(summary: WorkerSummary) -> Group:
+    """What a worker did until it ended."""
+    counts = f"{summary.written} written, {summary.failed} of them failed"
+    counts += f", {counted(summary.returned, 'attempt')} failed otherwise, {summary.lost} lost"
+    parts: list[RenderableType] = [safe(counts), *(note(text) for text in summary.notes)]
+    parts += [safe(text, "yellow") for text in summary.refused]
+    if summary.reason:
+        parts.append(safe(f"stopped: {summary.reason}", "yellow"))
+        parts.append(note("what was in hand is back in the queue: start a worker again to go on"))
+    if summary.model_calls:
+        parts.append(_spending(summary))
+    return Group(*parts, safe(f"{summary.seconds:.1f} s", "dim"))
+
+
 def corpora(statuses: Sequence[CorpusStatus]) -> RenderableType:
     """All corpora with their counts."""
     if not statuses:
         return Text("there is no corpus yet: `evireform ingest` makes one")
     table = Table("corpus", "titles", "extractor")
-    for name in ("ready", "empty", "failed", "propositions", "entities"):
+    for name in ("ready", "empty", "failed", "propositions", "entities", "queued"):
         table.add_column(name, justify="right")
     for status in statuses:
         table.add_row(
@@ -139,10 +187,11 @@ def corpora(statuses: Sequence[CorpusStatus]) -> RenderableType:
             status.titles,
             safe(status.extractor),
             str(status.ready),
-            _alarm(status.empty, "yellow"),
-            _alarm(status.failed, "red"),
+            alarm(status.empty, "yellow"),
+            alarm(status.failed, "red"),
             str(status.propositions),
             str(status.entities),
+            str(status.waiting + status.leased),
         )
     return table
 
@@ -321,5 +370,6 @@ def _more(total: int) -> str:
     return f"and {total - LISTED} more (all with --json)" if total > LISTED else ""
 
 
-def _alarm(count: int, style: str) -> Text:
+def alarm(count: int, style: str) -> Text:
+    """A number that is better zero."""
     return Text(str(count), style if count else "")

@@ -46,6 +46,12 @@ class Session:
         self.debug = debug
         self._config = config
 
+    def with_flags(self, flags: Mapping[str, str]) -> Session:
+        """A session that speaks in the same places, with more settings."""
+        return Session(
+            flags={**self.flags, **flags}, config=self._config, as_json=self.as_json, debug=self.debug
+        )
+
     @functools.cached_property
     def configuration(self) -> Configuration:
         """The settings of this run."""
@@ -66,13 +72,14 @@ class Session:
 
         return Console(file=sys.stderr, highlight=False, emoji=False)
 
-    def connect(self) -> Database:
-        """Open the database of the configuration."""
+    def connect(self, *, standby: bool = True) -> Database:
+        """Open the database; without its standby for a command that reads what it wrote."""
         url, home, settings = self.configuration.url, self.configuration.home, self.configuration.settings
+        read_url = self.configuration.read_url if standby else ""
         with self.waiting("opening the database"):
             from evireform.database import connect
 
-            return connect(url, home=home, settings=settings)
+            return connect(url, read_url=read_url, home=home, settings=settings)
 
     def show(self, document: Mapping[str, Any], *renderables: RenderableType) -> None:
         """The result: as one JSON document, or drawn."""
@@ -164,6 +171,14 @@ def _open_session(
             rich_help_panel="Settings",
         ),
     ] = None,
+    read_url: Annotated[
+        str | None,
+        typer.Option(
+            help="A hot standby of that server, to answer searches.",
+            show_default=False,
+            rich_help_panel="Settings",
+        ),
+    ] = None,
     home: Annotated[
         str | None,
         typer.Option(help="Folder of the embedded server.", show_default=False, rich_help_panel="Settings"),
@@ -171,6 +186,22 @@ def _open_session(
     schema: Annotated[
         str | None,
         typer.Option(help="Schema of the tables.", show_default=False, rich_help_panel="Settings"),
+    ] = None,
+    tenant: Annotated[
+        str | None,
+        typer.Option(
+            help="Whose corpora are meant; else the only tenant of the role.",
+            show_default=False,
+            rich_help_panel="Settings",
+        ),
+    ] = None,
+    as_role: Annotated[
+        str | None,
+        typer.Option(
+            help="Database role to work as, which the login role may take.",
+            show_default=False,
+            rich_help_panel="Settings",
+        ),
     ] = None,
     config: Annotated[
         Path | None,
@@ -194,7 +225,14 @@ def _open_session(
         bool, typer.Option("--debug", help="Show where an error came from.", rich_help_panel="Settings")
     ] = False,
 ) -> Session:
-    flags = {"database_url": database_url, "home": home, "schema": schema}
+    flags = {
+        "database_url": database_url,
+        "read_url": read_url,
+        "home": home,
+        "schema": schema,
+        "tenant": tenant,
+        "role": as_role,
+    }
     session = Session(
         flags={key: value for key, value in flags.items() if value is not None},
         config=config,

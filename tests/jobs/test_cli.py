@@ -873,7 +873,7 @@ def test_a_closed_standard_output_is_said_before_anything_is_done(run: Command) 
 
 def test_a_closed_standard_error_is_no_error(run: Command) -> None:  # noqa: ARG001
     ended = shell("evireform status --json 2>&-")
-    assert (ended.returncode, json.loads(ended.stdout)) == (0, {"corpora": []})
+    assert (ended.returncode, json.loads(ended.stdout)) == (0, {"corpora": [], "workers": []})
 
 
 @pytest.mark.parametrize("question", ["", "  "])

@@ -15,12 +15,14 @@ import pytest
 from ir_measures import R, Success
 
 from evireform.errors import InputError, UsageError
-from evireform.evaluation import Evaluation, evaluate, passage_space
+from evireform.evaluation import Evaluation, evaluate
 from evireform.evaluation.bench import Bench
 from evireform.evaluation.method import by_name
 from evireform.evaluation.passage_space import ensure_passage_space
+from evireform.filters import parse
 from evireform.records import Control, Judgement, Question, Reformulation, Selection
 from evireform.settings import SearchSettings
+from evireform.spaces import filling
 from evireform.store.connection import Store
 from tests.doubles.hash_encoder import HashEncoder
 from tests.doubles.scripted_language import ScriptedLanguage
@@ -414,7 +416,7 @@ class Flaky(HashEncoder):
 @pytest.fixture
 def ten(shared_store: Store, name: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """A corpus of ten passages, embedded three at a time."""
-    monkeypatch.setattr(passage_space, "BATCH", 3)
+    monkeypatch.setattr(filling, "PAGE", 3)
     ingest(shared_store, name, passages_of({f"p{number}": [(f"word{number}", [])] for number in range(10)}))
     return name
 
@@ -458,3 +460,9 @@ def test_an_evaluation_does_not_change_the_settings_it_was_given(
     given = SearchSettings(k=1)
     run(shared_store, folder, name, methods=["base"], settings=given)
     assert given == replace(SearchSettings(), k=1)
+
+
+def test_an_evaluation_takes_no_filter(shared_store: Store, folder: Path, name: str) -> None:
+    filtered = SearchSettings(where=parse(["year=2020"]))
+    with pytest.raises(UsageError, match="an evaluation is of the whole corpus"):
+        run(shared_store, folder, name, methods=["base"], settings=filtered)

@@ -267,7 +267,7 @@ def test_unchanged_passages_that_another_backend_would_read_are_told(shared_stor
     (said,) = summary.notes
     assert said == (
         "the unchanged passages stay as old/1 extracted them: to have them extracted by new/1, "
-        "ingest them into a new corpus"
+        "make a new generation (`evireform generation start`)"
     )
 
 

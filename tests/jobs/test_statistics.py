@@ -5,11 +5,13 @@ A corpus is new to the planner just when it is written fastest. Found as a lock 
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from evireform.ingestion import delete
 from evireform.records import Passage
-from evireform.store.connection import Store
+from evireform.store.connection import Store, Transaction
 from tests.doubles.scripted_language import ScriptedLanguage
 from tests.jobs.indexes import ingest, search
 
@@ -25,14 +27,20 @@ def passages(start: int, count: int) -> list[Passage]:
 
 def rows_fetched(store: Store) -> int:
     """Rows that scans of our tables have read so far, whichever kind of scan it was."""
-    query = (
-        "SELECT sum(seq_tup_read + COALESCE(idx_tup_fetch, 0))::bigint FROM pg_stat_user_tables"
-        " WHERE relname = ANY (%s)"
-    )
+    return counted(store, "seq_tup_read + COALESCE(idx_tup_fetch, 0)")
+
+
+def rows_written(store: Store) -> int:
+    """Rows of our tables that were inserted, changed or deleted so far."""
+    return counted(store, "n_tup_ins + n_tup_upd + n_tup_del")
+
+
+def counted(store: Store, counters: str) -> int:
+    query = f"SELECT sum({counters})::bigint FROM pg_stat_user_tables WHERE relname = ANY (%s)"
     with store.transaction() as tx:
         tx.driver.execute("SELECT pg_stat_force_next_flush()")
     with store.transaction(read_only=True) as tx:
-        row = tx.driver.execute(query, (list(TABLES),)).fetchone()
+        row = tx.driver.execute(query.encode(), (list(TABLES),)).fetchone()
     assert row is not None
     return int(row[0])
 
@@ -49,10 +57,32 @@ def grown(store: Store) -> Store:
     return store
 
 
-def test_adding_a_passage_reads_no_more_than_its_own_rows(grown: Store) -> None:
+def test_t01_adding_a_passage_reads_no_more_than_its_own_rows(grown: Store) -> None:
     before = rows_fetched(grown)
     ingest(grown, "c", passages(900, 1), language=ScriptedLanguage())
     assert rows_fetched(grown) - before < 300
+
+
+def test_t01_adding_a_passage_takes_as_much_in_a_corpus_ten_times_as_large(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its names are those that every other passage has: the cost does not grow with their degrees either."""
+    ran: list[str] = []
+    run = Transaction.run
+
+    def counting(self: Transaction, name: str, *arguments: Any, **options: Any) -> Any:
+        ran.append(name)
+        return run(self, name, *arguments, **options)
+
+    monkeypatch.setattr(Transaction, "run", counting)
+    costs = []
+    for name, size in (("small", 60), ("large", 600)):
+        ingest(store, name, passages(0, size), language=ScriptedLanguage())
+        before = rows_written(store)
+        ran.clear()
+        ingest(store, name, passages(900, 1), language=ScriptedLanguage())
+        costs.append((rows_written(store) - before, sorted(ran)))
+    assert costs[0] == costs[1]
 
 
 def test_deleting_a_passage_reads_no_more_than_its_own_rows(grown: Store) -> None:

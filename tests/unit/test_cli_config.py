@@ -26,7 +26,7 @@ def alpha(flags: dict[str, str], environ: dict[str, str], toml: ConfigFile | Non
 
 
 def test_without_any_layer_everything_is_as_the_settings_say() -> None:
-    assert load_settings({}, {}, None) == (Settings(), None, None, True)
+    assert load_settings({}, {}, None) == (Settings(), None, None, True, "")
 
 
 def test_flags_come_before_environment_before_file() -> None:
@@ -163,6 +163,24 @@ def test_which_database_is_opened(
     flags: dict[str, str], environ: dict[str, str], values: dict[str, Any], url: str | None
 ) -> None:
     assert load_settings(flags, environ, file(**values)).url == url
+
+
+@pytest.mark.parametrize(
+    ("flags", "environ", "values", "read_url"),
+    [
+        ({}, {}, {}, ""),
+        ({"read_url": URL}, {"EVIREFORM_READ_URL": "other"}, {"read_url": "file"}, URL),
+        ({}, {"EVIREFORM_READ_URL": URL}, {"read_url": "file"}, URL),
+        ({}, {"EVIREFORM_READ_URL": ""}, {"read_url": "file"}, "file"),
+        ({"database_url": "other"}, {"EVIREFORM_READ_URL": URL}, {}, ""),
+        ({"home": "folder"}, {}, {"read_url": URL}, ""),
+        ({"database_url": "other", "read_url": URL}, {}, {}, URL),
+    ],
+)
+def test_which_standby_answers_searches(
+    flags: dict[str, str], environ: dict[str, str], values: dict[str, Any], read_url: str
+) -> None:
+    assert load_settings(flags, environ, file(**values)).read_url == read_url
 
 
 def test_url_and_home_together_are_refused() -> None:

@@ -18,11 +18,16 @@ PACKAGE = Path(evireform.__file__).parent
 LAYERS = {
     "edge": {"cli", "__main__"},
     "face": {"__init__", "database"},
-    "jobs": {"answering", "baselines", "evaluation", "ingestion", "parallel", "retrieval"},
+    "jobs": {
+        "answering", "auditing", "baselines", "entities", "evaluation", "exporting", "generations",
+        "importing", "ingestion", "parallel", "retrieval", "spaces",
+    },
     "doors": {"embedded", "embedding", "formats", "language", "prices", "reranking", "sample", "store"},
     "maths": {"bootstrap", "coverage", "measures", "propagation", "readout", "seeds"},
-    "words": {"budget", "canonical", "errors", "records", "settings", "support", "version", "wellformed"},
-}
+    "words": {
+        "budget", "canonical", "errors", "filters", "records", "settings", "support", "version", "wellformed",
+    },
+}  # fmt: skip
 HEIGHT = {room: -depth for depth, rooms in enumerate(LAYERS.values()) for room in rooms}
 FILES = sorted(PACKAGE.rglob("*.py"))
 

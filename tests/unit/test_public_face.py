@@ -27,6 +27,7 @@ def test_the_exported_names() -> None:
         "Ranking",
         "SearchSettings",
         "Settings",
+        "WorkerSettings",
         "__version__",
         "connect",
     ]

@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from evireform.errors import UsageError
-from evireform.settings import AnswerSettings, EmbeddingSettings, LanguageSettings, SearchSettings, Settings
+from evireform.settings import (
+    AnswerSettings,
+    EmbeddingSettings,
+    LanguageSettings,
+    SearchSettings,
+    Settings,
+    WorkerSettings,
+)
 
 NAN = float("nan")
 INFINITE = float("inf")
@@ -31,6 +38,10 @@ INFINITE = float("inf")
         (EmbeddingSettings, "timeout_s", -1),
         (LanguageSettings, "timeout_s", NAN),
         (AnswerSettings, "context_tokens", 0),
+        (WorkerSettings, "batch", 0),
+        (WorkerSettings, "lease_s", 0.0),
+        (WorkerSettings, "attempts", 1.5),
+        (WorkerSettings, "poll_s", NAN),
     ],
 )
 def test_a_value_that_cannot_be_meant_is_refused_by_name(kind: Any, name: str, value: object) -> None:
