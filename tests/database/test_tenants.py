@@ -283,10 +283,13 @@ def test_a_reader_writes_nothing(shared: Shared) -> None:
 
 
 def test_functions_of_the_owner_refuse_the_corpora_of_others(shared: Shared) -> None:
-    functions = shared.relations(
-        "SELECT proname::text FROM pg_proc WHERE pronamespace = 'evireform'::regnamespace AND prosecdef "
-        "AND pronargs = 2"
-    )
+    definers = shared.owner.execute(
+        "SELECT proname::text, pronargs FROM pg_proc "
+        "WHERE pronamespace = 'evireform'::regnamespace AND prosecdef"
+    ).fetchall()
+    functions = [name for name, arguments in definers if arguments == 2]
+    # Those two ask of nobody's corpus; each has a test of its own.
+    assert {name for name, _ in definers} - set(functions) == {"analyze_corpus_tables", "shared_answer"}
     assert len(functions) >= 3
     for name in functions:
         call = sql.SQL("SELECT {}(%s, 1)").format(sql.Identifier(name))
@@ -494,3 +497,62 @@ def test_a_role_of_several_tenants_must_name_one(store: Store, database_url: str
             with pytest.raises(PermissionMissing), tx.driver.transaction():
                 corpora.create_corpus(tx, "wiki", titles="on")
         member.close()
+
+
+PLANS = {
+    "default": "",
+    "by index": "SET LOCAL enable_seqscan = off",
+    "by scan": "SET LOCAL enable_indexscan = off; SET LOCAL enable_indexonlyscan = off; "
+    "SET LOCAL enable_bitmapscan = off",
+}
+ELSEWHERE = {"text": "|| 'x'", "bigint": "+ 100000", "integer": "+ 100000", "double precision": "+ 0.5"}
+"""Type of a column to what makes of a value one that nobody has."""
+COMPARABLE = """
+SELECT relname::text, attname::text, format_type(atttypid, NULL) FROM pg_attribute
+JOIN pg_class ON pg_class.oid = attrelid
+WHERE relname = ANY (%s) AND attnum > 0 AND NOT attisdropped AND relnamespace = 'evireform'::regnamespace
+  AND format_type(atttypid, NULL) = ANY (%s)
+ORDER BY relname, attname"""
+THEIRS = """
+SELECT {column}, {column} {elsewhere} FROM {table} WHERE tenant_id <> {ours} AND {column} IS NOT NULL
+  AND {column} NOT IN (SELECT {column} FROM {table} WHERE tenant_id = {ours} AND {column} IS NOT NULL)
+LIMIT 1"""
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("member", ["reader", "writer"])
+def test_t14_what_a_query_computes_along_the_way_does_not_tell_of_others(
+    shared: Shared, plan: str, member: str
+) -> None:
+    """A sub-select runs only where the comparison before it held for some row: it must not be one of others."""
+    hostile = getattr(shared, member)
+    ours = shared.owner.execute("SELECT tenant_id FROM tenant WHERE name = 'ours'").fetchone()[0]
+    tables = [*shared.relations(TABLES), "tenant_member", "tenant"]
+    columns = shared.owner.execute(COMPARABLE, (tables, list(ELSEWHERE))).fetchall()
+    tried, told = set(), []
+    with hostile.transaction(force_rollback=True):
+        hostile.execute("CREATE TEMP SEQUENCE probe")
+        if PLANS[plan]:
+            hostile.execute(PLANS[plan])
+        for table, column, kind in columns:
+            names = {"table": sql.Identifier(table), "column": sql.Identifier(column)}
+            theirs = sql.SQL(THEIRS).format(**names, ours=ours, elsewhere=sql.SQL(ELSEWHERE[kind]))
+            for value, nobodys in shared.owner.execute(theirs).fetchall():
+                tried.add(table)
+                for condition in ("{column} = {value}", "{column} >= {value} AND {column} <= {value}"):
+                    computed = [
+                        _computes(hostile, sql.SQL(condition).format(**names, value=one), names["table"])
+                        for one in (value, nobodys)
+                    ]
+                    if computed[0] != computed[1]:
+                        told.append((table, column, condition))
+    assert told == []
+    assert tried == set(tables)
+
+
+def _computes(connection: Any, condition: sql.Composable, table: sql.Composable) -> bool:
+    """Whether a query with a condition gets as far as the sub-select behind it."""
+    connection.execute("SELECT setval('pg_temp.probe', 1, false)")
+    query = "SELECT 1 FROM {} WHERE {} AND tenant_id > (SELECT nextval('pg_temp.probe') OFFSET 0)"
+    connection.execute(sql.SQL(query).format(table, condition))
+    return bool(connection.execute("SELECT is_called FROM pg_temp.probe").fetchone()[0])

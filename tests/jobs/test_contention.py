@@ -118,8 +118,9 @@ def test_the_count_of_deadlocks_sees_one(database_url: str, deadlocks: Callable[
         psycopg.connect(database_url) as first,
         psycopg.connect(database_url) as second,
     ):
-        for connection, key in ((first, 1), (second, 2)):
-            connection.execute("SET deadlock_timeout = '50ms'")
+        # Who looks for a circle is who is broken off: the second.
+        for connection, key, patience in ((first, 1, "1h"), (second, 2, "50ms")):
+            connection.execute("SELECT set_config('deadlock_timeout', %s, false)", [patience])
             connection.execute("SELECT pg_advisory_xact_lock(%s)", [key])
         waiting = threading.Thread(target=lambda: first.execute("SELECT pg_advisory_xact_lock(2)"))
         waiting.start()
