@@ -89,12 +89,14 @@ BEGIN
 END
 $$;
 
--- Drop the partition of one space with its vectors. DETACH and DROP wait for readers of the space.
+-- Drop the partition of one space with its vectors. DROP waits for whoever reads vectors of any space, and every later
+-- search waits for it: so it gives up soon where somebody reads on and on.
 CREATE OR REPLACE FUNCTION drop_space_partition(p_corpus_id bigint, p_space_id bigint)
 RETURNS void
 LANGUAGE plpgsql
 SECURITY DEFINER
 SET search_path FROM CURRENT
+SET lock_timeout = '5s'
 AS $$
 BEGIN
     PERFORM require_writer(p_corpus_id);

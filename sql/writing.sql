@@ -258,6 +258,13 @@ SELECT count(*) FROM embedding WHERE corpus_id = %(corpus_id)s AND space_id = %(
 -- The partition of a new space (see functions.sql).
 SELECT create_space_partition(%(corpus_id)s, %(space_id)s);
 
+-- name: partitions_of_corpus
+-- The vector spaces for which a corpus has a partition, whether they still have a row or not. Reads the catalogue.
+SELECT split_part(relname, '_', 3)::bigint FROM pg_class
+WHERE relnamespace = quote_ident(current_schema())::regnamespace AND relkind = 'r'
+  AND relname ~ ('^embedding_' || %(corpus_id)s::bigint || '_[0-9]+$')
+ORDER BY 1;
+
 -- name: drop_space_partition
 -- A space's partition with its vectors.
 SELECT drop_space_partition(%(corpus_id)s, %(space_id)s);

@@ -347,6 +347,9 @@ _TAKING = dict.fromkeys(
 
 _CANCELED = "57014"
 
+_IN_USE = "55P03"
+"""lock_not_available: `drop_space_partition` gives up, so that searches need not wait behind it."""
+
 READS_ONLY = "42501"
 """How the server says that a role lacks a right (insufficient_privilege): a reader writes nothing."""
 _WAITED = "25P03"
@@ -377,6 +380,9 @@ def translate(exc: psycopg.Error, name: str, *, standby: bool = False) -> errors
     elif state == _BROKEN_OFF:
         problem = f"the standby broke off `{name}` to follow its primary ({said})"
         remedy = "ask again; hot_standby_feedback = on on the standby makes this rare"
+    elif state == _IN_USE:
+        problem = "somebody has been reading vectors for seconds, so nothing was dropped"
+        remedy = "try again, or look in pg_stat_activity for a transaction that was left open, and end it"
     elif state == "25006":  # read_only_sql_transaction: a standby
         kind, remedy = errors.PermissionMissing, "this server only answers searches: connect to its primary"
     elif state == READS_ONLY:

@@ -231,13 +231,13 @@ def delete_found_corpus(tx: Transaction, row: CorpusRow) -> None:
     this = corpus_table.c.corpus_id == row.corpus_id
     if not tx.core(sa.select(corpus_table.c.corpus_id).where(this).with_for_update()):
         raise CorpusNotFound(f"no corpus is called {name!r} any more: it was deleted meanwhile", name=name)
-    spaces_of_corpus = spaces(tx, row.corpus_id)
+    space_ids = [found[0] for found in tx.run("partitions_of_corpus", {"corpus_id": row.corpus_id})]
     tx.run("delete_corpus_parts", {"corpus_id": row.corpus_id})
     tx.run("forget_corpus", {"corpus_id": row.corpus_id})
     tx.core(sa.delete(passage).where(passage.c.corpus_id == row.corpus_id))
     tx.core(sa.delete(entity).where(entity.c.corpus_id == row.corpus_id))
-    for space in spaces_of_corpus:
-        tx.run("drop_space_partition", {"corpus_id": row.corpus_id, "space_id": space.space_id})
+    for space_id in space_ids:
+        tx.run("drop_space_partition", {"corpus_id": row.corpus_id, "space_id": space_id})
     tx.core(sa.delete(corpus_table).where(this))
 
 

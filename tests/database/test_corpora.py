@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from evireform.errors import CorpusNotFound, UsageError, VectorSpaceMismatch
+from evireform.errors import CorpusNotFound, DatabaseError, UsageError, VectorSpaceMismatch
 from evireform.records import CorpusRow, SpaceRow
 from evireform.store import corpora
 from evireform.store.connection import Store, Transaction
@@ -216,6 +216,29 @@ def test_a_deleted_corpus_leaves_no_row_and_no_partition(store: Store) -> None:
         assert corpora.list_corpora(tx) == [keep]
         assert corpora.spaces(tx, corpus.corpus_id) == []
     assert partitions(store) == [f"embedding_{keep.corpus_id}_{kept.space_id}"]
+
+
+def test_a_deleted_corpus_takes_partitions_along_whose_space_is_gone(store: Store) -> None:
+    corpus = create(store)
+    with store.transaction() as tx:
+        create_space(tx, corpus)
+        tx.driver.execute("UPDATE corpus SET proposition_space_id = NULL; DELETE FROM vector_space")
+    with store.transaction() as tx:
+        corpora.delete_corpus(tx, "wiki")
+    assert partitions(store) == []
+
+
+def test_a_deletion_gives_up_where_somebody_reads_vectors_on_and_on(store: Store) -> None:
+    corpus = create(store)
+    with store.transaction() as tx:
+        create_space(tx, corpus)
+        tx.driver.execute("ALTER FUNCTION drop_space_partition (bigint, bigint) SET lock_timeout = '50ms'")
+    with store.transaction(read_only=True) as reader:
+        reader.driver.execute("SELECT count(*) FROM embedding")
+        with pytest.raises(DatabaseError, match="nothing was dropped"), store.transaction() as tx:
+            corpora.delete_corpus(tx, "wiki")
+    with store.transaction(read_only=True) as tx:
+        assert corpora.find_corpus(tx, "wiki") == corpus
 
 
 def test_a_missing_corpus_cannot_be_deleted(store: Store) -> None:
