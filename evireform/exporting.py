@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from evireform.errors import EvireformError, UsageError
+from evireform.errors import EvireformError, InputError, OutputError, UsageError
 from evireform.formats import exports
 from evireform.formats.exports import (
     DecisionLine,
@@ -39,7 +39,7 @@ Progress = Callable[[int], None]
 def export(
     store: Store,
     name: str,
-    folder: Path,
+    folder: str | Path,
     *,
     vectors: bool = False,
     overwrite: bool = False,
@@ -63,10 +63,14 @@ def export(
         CorpusNotFound: no corpus has this name.
         UsageError: something else is in the folder.
         EvireformError: a proposition has no vector.
-        OSError: the files cannot be written.
+        OutputError: the files cannot be written.
     """
-    _refuse_folder(folder, overwrite=overwrite)
-    with store.transaction(read_only=True, snapshot=True) as tx, _beside(folder) as written:
+    folder = Path(folder)
+    with (
+        _saying_where(folder),
+        store.transaction(read_only=True, snapshot=True) as tx,
+        _beside(folder, overwrite=overwrite) as written,
+    ):
         corpus = corpora.get_corpus(tx, name)
         return _write(tx, corpus, written, vectors=vectors, progress=progress or (lambda _: None))
 
@@ -81,7 +85,7 @@ def _write(
     rows = {"proposition": propositions, "passage": ready + empty + failed}
     shapes = {kind: (rows[kind], space.dimensions) for kind, space in spaces.items()} if vectors else {}
     with Writing(folder, shapes) as writing:
-        for decision in generations.decisions(tx, corpus.corpus_id):
+        for decision in _decisions(tx, corpus.corpus_id):
             writing.line(
                 DecisionLine(
                     canonical=decision.canonical, passage_key=decision.passage_key, target=decision.target
@@ -140,6 +144,13 @@ def _write_page(writing: Writing, page: list[exporting.HeldPassage]) -> None:
                 writing.line(MentionLine(passage_key=key, ordinal=ordinal, form=form, canonical=canonical))
 
 
+def _decisions(tx: Transaction, corpus_id: int) -> list[generations.Decision]:
+    """What was decided, but for passages that are not there: a shadow that is being made has such."""
+    made = list(generations.decisions(tx, corpus_id))
+    there = generations.there(tx, corpus_id, sorted({one.passage_key for one in made if one.passage_key}))
+    return [one for one in made if not one.passage_key or one.passage_key in there]
+
+
 def _pages(tx: Transaction, corpus_id: int) -> Iterator[list[exporting.HeldPassage]]:
     after = ""
     while page := exporting.passages(tx, corpus_id, after=after, fetch=BATCH):
@@ -154,30 +165,57 @@ def _entities(tx: Transaction, corpus_id: int) -> Iterator[tuple[str, str, int]]
         after = page[-1][0]
 
 
+@contextmanager
+def _saying_where(folder: Path) -> Iterator[None]:
+    """Turn what the system refuses into an error that names the folder."""
+    try:
+        yield
+    except BrokenPipeError:  # of whoever is told of the progress
+        raise
+    except OSError as error:
+        raise OutputError(f"{printable(folder)} cannot be written: {error.strerror}", path=folder) from error
+
+
 def _refuse_folder(folder: Path, *, overwrite: bool) -> None:
     """Refuse a folder that holds what an export would replace; with ``overwrite`` what is no export.
 
     Raises:
         UsageError: it does.
     """
+    shown = printable(folder)
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise UsageError(f"{printable(folder)} is no folder: name one that is empty, or not there yet")
-    there = {path.name for path in folder.iterdir()} if folder.exists() else set()
-    if there and not overwrite:
-        raise UsageError(f"{printable(folder)} is not empty: name another folder, or overwrite what is there")
-    if there and (exports.MANIFEST not in there or not there <= exports.NAMES):
-        raise UsageError(f"{printable(folder)} holds other files than an export: nothing was overwritten")
+        raise UsageError(f"{shown} is no folder: name one that is empty, or not there yet")
+    there = sorted(folder.iterdir()) if folder.exists() else []
+    if not there:
+        return
+    if not overwrite:
+        raise UsageError(f"{shown} is not empty: name another folder, or overwrite what is there")
+    try:
+        names = {exports.MANIFEST, *exports.read_manifest(folder).files}
+    except InputError as error:
+        raise UsageError(f"{shown} holds no whole export ({error}): nothing was overwritten") from error
+    for path in there:
+        if path.name not in names or not exports.is_regular(path):
+            raise UsageError(
+                f"{shown} holds other files than an export, such as {printable(path.name)}: nothing was "
+                "overwritten"
+            )
 
 
 @contextmanager
-def _beside(folder: Path) -> Iterator[Path]:
-    """A new folder that takes the place of another when the block ends well, and goes when it does not."""
+def _beside(folder: Path, *, overwrite: bool) -> Iterator[Path]:
+    """A new folder that takes the place of another when the block ends well, and goes when it does not.
+
+    What it would replace is looked at before and after: it may have changed meanwhile.
+    """
     folder = Path(os.path.abspath(folder))
+    _refuse_folder(folder, overwrite=overwrite)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    written = folder.parent / f".{folder.name[:100]}.{uuid.uuid4().hex}.part"
+    written = folder.parent / f".{folder.name[:40]}.{uuid.uuid4().hex}.part"
     written.mkdir()
     try:
         yield written
+        _refuse_folder(folder, overwrite=overwrite)
         _replace(folder, written)
     finally:
         shutil.rmtree(written, ignore_errors=True)
@@ -195,4 +233,6 @@ def _replace(folder: Path, written: Path) -> None:
     except OSError:
         aside.rename(folder)
         raise
-    shutil.rmtree(aside)
+    for name in exports.NAMES:
+        (aside / name).unlink(missing_ok=True)
+    aside.rmdir()

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise, zip_longest
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evireform.canonical import canonical
 from evireform.embedding import Encoder
-from evireform.errors import InputError
+from evireform.errors import (
+    CorpusNotFound,
+    CorpusSwitched,
+    DatabaseUnreachable,
+    EvireformError,
+    ModelCallFailed,
+    UsageError,
+)
 from evireform.formats import exports
 from evireform.formats.exports import (
     EntityLine,
@@ -24,7 +32,9 @@ from evireform.formats.exports import (
     PassageLine,
     PropositionLine,
     damaged,
+    vectors_problem,
 )
+from evireform.ingestion import content_hash
 from evireform.records import CorpusRow, SpaceRow, with_title
 from evireform.store import corpora, entities, exporting, generations, spaces, writing
 from evireform.store.connection import Store, Transaction
@@ -39,6 +49,9 @@ ENTITIES = 2_000
 _GROWTH = 4
 """Statistics are made anew whenever what was written has grown so many times."""
 
+_AND, _READY_MADE = " + ", "file"
+"""Between the extractors of a corpus that has several; and the one that stands for ready-made extractions."""
+
 Progress = Callable[[str, int, int], None]
 Row = TypeVar("Row", PropositionLine, MentionLine)
 
@@ -48,7 +61,8 @@ class Imported:
     """What an import brought in.
 
     ``embedded`` counts the propositions whose vectors were not in the files, ``resumed`` the passages that an
-    earlier run had brought in already.
+    earlier run had brought in already, ``unverified`` those whose content hash no text could be held against:
+    it covers a ready-made extraction as it was given, which no export has.
     """
 
     name: str
@@ -57,11 +71,12 @@ class Imported:
     entities: int
     embedded: int
     resumed: int
+    unverified: int
 
 
 def import_corpus(
     store: Store,
-    folder: Path,
+    folder: str | Path,
     *,
     encoder: Callable[[], Encoder],
     name: str | None = None,
@@ -70,7 +85,7 @@ def import_corpus(
     """Make a corpus of an export. It gets its name when it is whole, and equal to what was exported.
 
     Until then it has a name that says so; a run that was interrupted, or lost the database, goes on there
-    when it is repeated. Files that are not as they were written, or say what cannot be, leave nothing behind.
+    when it is repeated. Whatever else goes wrong leaves nothing behind.
 
     Args:
         store: The database.
@@ -80,10 +95,14 @@ def import_corpus(
         progress: Called with a stage, what was done of it since the last call, and its size.
 
     Raises:
-        InputError: the export is damaged, or a newer evireform wrote it.
-        UsageError: there is a corpus of this name.
+        InputError: the export is damaged, cannot be read, says what cannot be, or is of a newer evireform.
+        UsageError: there is a corpus of this name, or another import made it meanwhile.
+        CorpusNotFound: somebody deleted what was imported so far.
         DatabaseError: the server refused something.
+        VectorSpaceMismatch: another embedding model began to make the vectors.
+        ModelCallFailed: an embedding model did not answer.
     """
+    folder = Path(folder)
     manifest = exports.read_manifest(folder)
     name = manifest.name if name is None else name
     with store.transaction(read_only=True) as tx:
@@ -91,7 +110,19 @@ def import_corpus(
     tell = progress or (lambda *_: None)
     size = sum(file.size for file in manifest.files.values())
     exports.check_files(folder, manifest, progress=lambda read: tell("checking", read, size))
-    return _Import(store=store, folder=folder, manifest=manifest, name=name, encoder=encoder, tell=tell).run()
+    run = _Import(store=store, folder=folder, manifest=manifest, name=name, encoder=encoder, tell=tell)
+    try:
+        return run.run()
+    except (CorpusNotFound, CorpusSwitched) as error:
+        raise _overtaken(store, name) from error
+
+
+def _overtaken(store: Store, name: str) -> EvireformError:
+    """The error of an import whose corpus was renamed meanwhile, or is gone: two of one export share it."""
+    with store.transaction(read_only=True) as tx:
+        if corpora.find_corpus(tx, name) is None:
+            return CorpusNotFound("what was imported so far was deleted meanwhile: repeat it", name=name)
+    return UsageError(f"another import of the same files made the corpus {name!r} meanwhile: it is whole")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -106,27 +137,30 @@ class _Import:
     tell: Progress
     corpus: CorpusRow = field(init=False)
     decisions: entities.Decisions = field(init=False)
+    vectors: Mapping[Kind, NDArray[np.float16] | None] = field(init=False)
     embedded: int = 0
     resumed: int = 0
+    unverified: int = 0
 
     def run(self) -> Imported:
-        """Bring everything in, compare, and give the corpus its name."""
+        """Bring everything in, compare, and give the corpus its name; or leave nothing.
+
+        What was brought in stays for a run that goes on there where this one was interrupted (which is no
+        `Exception`), or lost one of the servers that it works with.
+        """
         self.decisions = self._read_decisions()
+        self.vectors = {
+            kind: exports.open_vectors(self.folder, self.manifest, kind) for kind in get_args(Kind)
+        }
         self._open()
         try:
-            self._bring_in()
-            self._bring_in_passage_vectors()
-            self._compare()
-        except InputError:
-            with self.store.transaction() as tx:
+            self._fill()
+        except (DatabaseUnreachable, ModelCallFailed, CorpusNotFound, CorpusSwitched):
+            raise
+        except Exception:
+            with suppress(CorpusNotFound), self.store.transaction() as tx:
                 corpora.delete_corpus(tx, self.corpus.name)
             raise
-        with self.store.transaction(read_only=True) as tx:
-            held = corpora.spaces(tx, self.corpus.corpus_id)
-        for space in held:
-            spaces.ensure_index(self.store, space, threshold=spaces.INDEX_THRESHOLD)
-        with self.store.transaction() as tx:
-            generations.rename(tx, self.corpus, self.name)
         return Imported(
             name=self.name,
             passages=self._rows(exports.PASSAGES),
@@ -134,26 +168,51 @@ class _Import:
             entities=self._rows(exports.ENTITIES),
             embedded=self.embedded,
             resumed=self.resumed,
+            unverified=self.unverified,
         )
+
+    def _fill(self) -> None:
+        self._bring_in()
+        self._bring_in_passage_vectors()
+        self._compare()
+        with self.store.transaction(read_only=True) as tx:
+            held = corpora.spaces(tx, self.corpus.corpus_id)
+        for space in held:
+            spaces.ensure_index(self.store, space, threshold=spaces.INDEX_THRESHOLD)
+        with self.store.transaction() as tx:
+            generations.rename(tx, self.corpus, self.name)
 
     def _rows(self, file: str) -> int:
         return self.manifest.files[file].rows
 
     def _read_decisions(self) -> entities.Decisions:
-        """The decisions of operators. Raises InputError where they lead in a circle."""
+        """The decisions of operators. Raises InputError where they are out of order, or lead in a circle."""
         targets: dict[tuple[str, str], str] = {}
+        before = ("", "")
         for line in exports.read_decision_lines(self.folder):
-            targets[line.canonical, line.passage_key] = line.target
-        if len(targets) < self._rows(exports.DECISIONS):
-            raise damaged(self.folder, exports.DECISIONS, "a decision stands there twice")
-        for name, _ in targets:
-            seen: set[str] = set()
-            while (name, entities.EVERYWHERE) in targets:
-                if name in seen:
-                    raise damaged(self.folder, exports.DECISIONS, f"{name!r} stands for itself")
-                seen.add(name)
-                name = targets[name, entities.EVERYWHERE]
+            place = (line.canonical, line.passage_key)
+            if place in targets:
+                raise damaged(self.folder, exports.DECISIONS, "a decision stands there twice")
+            if place < before:
+                raise damaged(self.folder, exports.DECISIONS, f"one about {line.canonical!r} is out of order")
+            before = place
+            targets[place] = line.target
+        self._refuse_circles(targets)
         return entities.Decisions(targets)
+
+    def _refuse_circles(self, targets: Mapping[tuple[str, str], str]) -> None:
+        straight: set[tuple[str, str]] = set()  # (name, passage key) from which no circle is reached
+        for name, key in targets:
+            way: set[tuple[str, str]] = set()
+            while (name, key) not in straight:
+                target = targets.get((name, key)) or targets.get((name, entities.EVERYWHERE))
+                if (name, key) in way:
+                    raise damaged(self.folder, exports.DECISIONS, f"{name!r} stands for itself")
+                way.add((name, key))
+                if target is None:
+                    break
+                name = target
+            straight |= way
 
     def _open(self) -> None:
         """Make the corpus under the name that says what it is, or take that of an earlier run."""
@@ -172,7 +231,7 @@ class _Import:
 
     def _open_space(self, tx: Transaction, kind: Kind) -> None:
         space = self.manifest.space(kind)
-        if space is None or corpora.find_active_space(tx, self.corpus.corpus_id, kind) is not None:
+        if space is None:
             return
         if space.vectors:
             corpora.create_space(
@@ -188,7 +247,7 @@ class _Import:
 
     def _bring_in(self) -> None:
         """Write the passages with all that is theirs, a batch a transaction."""
-        vectors = exports.open_vectors(self.folder, self.manifest, "proposition")
+        vectors = self.vectors["proposition"]
         written, next_analysis, first = 0, 1, 0
         for batch in self._batches():
             ends = np.cumsum([first, *(len(propositions) for _, propositions in batch)])
@@ -201,8 +260,21 @@ class _Import:
                 if held and (held.content_hash, held.state) == (line.content_hash, line.state):
                     self.resumed += 1
                     continue
-                rows = self._embedded(line, propositions) if vectors is None else vectors[start:end]
-                prepared.append(self._prepared(line, propositions, rows))
+                rows = (
+                    self._embedded(line, propositions)
+                    if vectors is None
+                    else self._checked("proposition", vectors[start:end])
+                )
+                prepared.append(
+                    PreparedPassage(
+                        passage=line.passage,
+                        content_hash=line.content_hash,
+                        state=line.state,
+                        reason=line.reason,
+                        propositions=propositions,
+                        vectors=rows,
+                    )
+                )
             with self.store.transaction() as tx:
                 writing.write_passages(tx, self.corpus, space, prepared)
             first = int(ends[-1])
@@ -220,20 +292,12 @@ class _Import:
         titled = [with_title(line.passage.title, p.text, self.manifest.titles) for p in propositions]
         return self.encoder().encode_propositions(titled)
 
-    def _prepared(
-        self, line: PassageLine, propositions: tuple[PreparedProposition, ...], rows: NDArray[np.floating]
-    ) -> PreparedPassage:
-        vectors = np.asarray(rows, dtype=np.float32)
-        if not np.isfinite(vectors).all():
-            raise damaged(self.folder, exports.VECTORS["proposition"], "it holds what is no number")
-        return PreparedPassage(
-            passage=line.passage,
-            content_hash=line.content_hash,
-            state=line.state,
-            reason=line.reason,
-            propositions=propositions,
-            vectors=vectors,
-        )
+    def _checked(self, kind: Kind, rows: NDArray[np.float16]) -> NDArray[np.float32]:
+        """Vectors from the files. Raises InputError where one cannot be."""
+        vectors = rows.astype(np.float32)
+        if problem := vectors_problem(vectors):
+            raise damaged(self.folder, exports.VECTORS[kind], problem)
+        return vectors
 
     def _batches(self) -> Iterator[list[tuple[PassageLine, tuple[PreparedProposition, ...]]]]:
         """The passages with their propositions, the tables read side by side.
@@ -244,11 +308,14 @@ class _Import:
         propositions = _Parts(self.folder, exports.PROPOSITIONS, exports.read_proposition_lines(self.folder))
         mentions = _Parts(self.folder, exports.MENTIONS, exports.read_mention_lines(self.folder))
         batch, before = [], ""
+        decided = {key for _, key in self.decisions.targets if key}
         for line in exports.read_passage_lines(self.folder):
             key = line.passage.key
             if key <= before:
                 raise damaged(self.folder, exports.PASSAGES, f"{key!r} is out of order")
             before = key
+            decided.discard(key)
+            self._check_content(line)
             parts = self._parts(line, propositions.of(key), mentions.of(key))
             if (line.state == "ready") != bool(parts):
                 raise damaged(
@@ -260,8 +327,26 @@ class _Import:
                 batch = []
         propositions.finish()
         mentions.finish()
+        if decided:
+            raise damaged(
+                self.folder, exports.DECISIONS, f"one is about {min(decided)!r}, which is no passage"
+            )
         if batch:
             yield batch
+
+    def _check_content(self, line: PassageLine) -> None:
+        """Hold the content hash against text and title, where it covers nothing else.
+
+        A corpus with ready-made extractions has hashes that cover those too; so may a passage that a worker
+        gave up, which counts as changed whatever its hash is.
+        """
+        if line.content_hash == content_hash(line.passage, self.manifest.titles, None):
+            return
+        if line.state != "failed" and _READY_MADE not in self.manifest.extractor.split(_AND):
+            raise damaged(
+                self.folder, exports.PASSAGES, f"the content hash of {line.passage.key!r} is of another text"
+            )
+        self.unverified += 1
 
     def _parts(
         self, line: PassageLine, propositions: Sequence[PropositionLine], mentions: Sequence[MentionLine]
@@ -293,7 +378,7 @@ class _Import:
 
     def _bring_in_passage_vectors(self) -> None:
         """Write the vectors of whole passages, which stand in the order of their keys."""
-        vectors = exports.open_vectors(self.folder, self.manifest, "passage")
+        vectors = self.vectors["passage"]
         if vectors is None:
             return
         after, first = "", 0
@@ -310,12 +395,10 @@ class _Import:
     def _insert_missing(
         self, tx: Transaction, space: SpaceRow, passage_ids: list[int], rows: NDArray[np.float16]
     ) -> None:
-        vectors = rows.astype(np.float32)
-        if len(vectors) != len(passage_ids) or not np.isfinite(vectors).all():
-            raise damaged(self.folder, exports.VECTORS["passage"], "it holds no vector for a passage")
+        vectors = self._checked("passage", rows)
         _, without = exporting.vectors(tx, space, passage_ids)
         missing = [passage_ids.index(passage_id) for passage_id in without]
-        writing.insert_vectors(
+        writing.fill_vectors(
             tx,
             space,
             tenant_id=self.corpus.tenant_id,
@@ -326,6 +409,8 @@ class _Import:
     def _compare(self) -> None:
         """Count what is there, and compare the entities, which follow from all mentions, one by one."""
         with self.store.transaction(read_only=True, snapshot=True) as tx:
+            if not corpora.is_there(tx, self.corpus.corpus_id):
+                raise CorpusNotFound(name=self.corpus.name)
             ready, empty, failed, propositions, _, _ = tx.run(
                 "corpus_counts", {"corpus_id": self.corpus.corpus_id}
             )[0]

@@ -70,10 +70,13 @@ def import_(
     with session.connect(standby=False) as db, session.progress("checking") as advance:
         made = db.import_corpus(folder, name=corpus, progress=advance)
     held = f"{render.counted(made.passages, 'passage')}, {render.counted(made.propositions, 'proposition')}"
-    notes = (
-        [render.note(f"{made.embedded:,} vectors were not in the files and made anew")]
-        if made.embedded
-        else []
-    )
+    notes = [
+        render.note(f"{number:,} {what}")
+        for number, what in (
+            (made.embedded, "vectors were not in the files and made anew"),
+            (made.unverified, "content hashes cover ready-made extractions and were taken as they are"),
+        )
+        if number
+    ]
     text = render.safe(f"imported {made.name}: {held}")
     session.show({"corpus": made.name, "imported": asdict(made)}, text, *notes)

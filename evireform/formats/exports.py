@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -19,7 +21,7 @@ from typing import IO, Any, Literal, TypeVar, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from evireform.canonical import MAX_ENTITY_CHARACTERS
+from evireform.canonical import MAX_ENTITY_CHARACTERS, canonical
 from evireform.errors import InputError
 from evireform.formats.text import json_problem, json_type, key_problem, parse_object, printable, text_problem
 from evireform.records import Passage, PassageState, Titles
@@ -35,13 +37,23 @@ ENTITIES = "entities.jsonl"
 DECISIONS = "decisions.jsonl"
 TABLES = (PASSAGES, PROPOSITIONS, MENTIONS, ENTITIES, DECISIONS)
 VECTORS = {"proposition": "proposition_vectors.npy", "passage": "passage_vectors.npy"}
+_ITEMS = {"proposition": PROPOSITIONS, "passage": PASSAGES}
 NAMES = frozenset((MANIFEST, *TABLES, *VECTORS.values()))
 """Every file that an export may have."""
 
 LONGEST_LINE = 512 * 1024 * 1024
 """Bytes of a line beyond which it is not read."""
 
+MOST_DIMENSIONS = 16_000
+"""Dimensions that a vector may have, as PostgreSQL keeps it."""
+
+LENGTH_TOLERANCE = 1e-3
+"""How far from 1 the length of a vector may be: twice what rounding to 16 bits does to one of length 1."""
+
 _BLOCK = 1 << 20
+_SHA256 = re.compile("[0-9a-f]{64}")
+_SHOWN = 100
+"""Characters of a name that is wrong, in a message."""
 
 Kind = Literal["proposition", "passage"]
 Progress = Callable[[int], None]
@@ -318,25 +330,30 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST
     shown = printable(path)
     try:
-        given = parse_object(_regular(path).read_text(encoding="utf-8"))
-    except (ValueError, UnicodeDecodeError) as error:
-        raise InputError(f"{shown} is damaged: {error}", path=path) from error
+        with _opened(path) as stream:
+            given = parse_object(stream.read().decode("utf-8"))
+        if problem := json_problem(given):
+            raise ValueError(f"it {problem}")
+    except ValueError as error:
+        raise damaged(folder, MANIFEST, str(error)) from error
     if given.get("format") != FORMAT:
         raise InputError(f"{shown} is not that of an exported corpus", path=path)
     version = given.get("version")
-    if type(version) is int and version > VERSION:
+    if type(version) is not int or version < 1:
+        raise damaged(folder, MANIFEST, "version must be a whole number from 1 on")
+    if version > VERSION:
         raise InputError(
             f"{shown} was written by a newer evireform (version {version} of the format; this one knows "
             f"{VERSION}): upgrade the package",
             path=path,
         )
     body = {name: value for name, value in given.items() if name != "sha256"}
-    if version != VERSION or given.get("sha256") != _digest(body):
-        raise InputError(f"{shown} is damaged: its checksum is wrong", path=path)
+    if given.get("sha256") != _digest(body):
+        raise damaged(folder, MANIFEST, "its checksum is wrong")
     try:
         return _manifest(body)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{shown} is damaged: {error}", path=path) from error
+        raise damaged(folder, MANIFEST, str(error)) from error
 
 
 def _manifest(body: Mapping[str, Any]) -> Manifest:
@@ -348,7 +365,9 @@ def _manifest(body: Mapping[str, Any]) -> Manifest:
         spaces=tuple(_space(space) for space in body["spaces"]),
         files={
             name: ExportedFile(
-                size=_count(file, "size"), rows=_count(file, "rows"), sha256=_text(file, "sha256")
+                size=_count(file, "size", most=2**63),
+                rows=_count(file, "rows"),
+                sha256=_text(file, "sha256"),
             )
             for name, file in body["files"].items()
         },
@@ -361,7 +380,11 @@ def _manifest(body: Mapping[str, Any]) -> Manifest:
     expected = {*TABLES, *(VECTORS[space.kind] for space in manifest.spaces if space.vectors)}
     if manifest.files.keys() != expected:
         odd = sorted(manifest.files.keys() ^ expected)[0]
-        raise ValueError(f"it names other files than an export has, such as {printable(odd)}")
+        raise ValueError(f"it names other files than an export has, such as {printable(odd[:_SHOWN])}")
+    for space in manifest.spaces:
+        items = manifest.files[_ITEMS[space.kind]].rows
+        if space.vectors and manifest.files[VECTORS[space.kind]].rows != items:
+            raise ValueError(f"it has another number of {space.kind} vectors than the {items:,} of the rows")
     return manifest
 
 
@@ -371,6 +394,8 @@ def _space(given: Any) -> ExportedSpace:
         raise ValueError("prompts must be texts by name")
     if type(given["vectors"]) is not bool:
         raise ValueError("vectors must be true or false")
+    if not 1 <= _count(given, "dimensions") <= MOST_DIMENSIONS:
+        raise ValueError(f"dimensions must be a whole number from 1 to {MOST_DIMENSIONS:,}")
     return ExportedSpace(
         kind=_choice(given, "kind", Kind),
         model=_text(given, "model"),
@@ -381,7 +406,7 @@ def _space(given: Any) -> ExportedSpace:
 
 
 def check_files(folder: Path, manifest: Manifest, *, progress: Progress | None = None) -> None:
-    """Compare every file of an export with what its manifest says.
+    """Compare every file of an export with what its manifest says: size, checksum, and lines of a table.
 
     Args:
         folder: The export.
@@ -393,20 +418,20 @@ def check_files(folder: Path, manifest: Manifest, *, progress: Progress | None =
     """
     for name, expected in manifest.files.items():
         path = folder / name
-        digest, size = hashlib.sha256(), 0
-        with _regular(path).open("rb") as stream:
+        digest, size, lines = hashlib.sha256(), 0, 0
+        with _opened(path) as stream:
             while block := stream.read(_BLOCK):
                 digest.update(block)
                 size += len(block)
+                lines += block.count(b"\n")
                 if progress:
                     progress(len(block))
         if size != expected.size:
-            raise InputError(
-                f"{printable(path)} is damaged: it has {size:,} bytes and was written with {expected.size:,}",
-                path=path,
-            )
+            raise damaged(folder, name, f"it has {size:,} bytes and was written with {expected.size:,}")
         if digest.hexdigest() != expected.sha256:
-            raise InputError(f"{printable(path)} is damaged: its checksum is wrong", path=path)
+            raise damaged(folder, name, "its checksum is wrong")
+        if name in TABLES and lines != expected.rows:
+            raise damaged(folder, name, f"it has {lines:,} rows and was written with {expected.rows:,}")
 
 
 def read_passage_lines(folder: Path) -> Iterator[PassageLine]:
@@ -444,16 +469,38 @@ def open_vectors(folder: Path, manifest: Manifest, kind: Kind) -> NDArray[np.flo
     if space is None or not space.vectors:
         return None
     path = folder / VECTORS[kind]
-    expected = (manifest.files[VECTORS[kind]].rows, space.dimensions)
-    try:
-        rows = np.load(_regular(path), mmap_mode="r" if expected[0] else None, allow_pickle=False)
-    except ValueError as error:
-        raise InputError(f"{printable(path)} is damaged: {error}", path=path) from error
-    if not isinstance(rows, np.ndarray) or rows.dtype != np.dtype("<f2") or rows.shape != expected:
-        raise InputError(
-            f"{printable(path)} does not hold {expected[0]:,} vectors of {expected[1]}", path=path
-        )
-    return rows
+    shape = (manifest.files[VECTORS[kind]].rows, space.dimensions)
+    cell = np.dtype("<f2")
+    with _opened(path) as stream:
+        try:
+            found = _array_header(stream)
+        except Exception as error:  # whatever numpy's parser makes of bytes that are no header
+            raise damaged(folder, path.name, "it does not begin as a .npy file of version 1.0") from error
+        start, size = stream.tell(), os.fstat(stream.fileno()).st_size
+        if found != (shape, False, cell) or size != start + shape[0] * shape[1] * cell.itemsize:
+            raise InputError(f"{printable(path)} does not hold {shape[0]:,} vectors of {shape[1]}", path=path)
+        if not shape[0]:  # nothing to map
+            return np.empty(shape, dtype=cell)
+        return np.memmap(stream, dtype=cell, mode="r", offset=start, shape=shape)
+
+
+def _array_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether columns come first, and type of an array as its file says, up to its first byte."""
+    if np.lib.format.read_magic(stream) != (1, 0):
+        raise ValueError("another version of the format")
+    return np.lib.format.read_array_header_1_0(stream)
+
+
+def vectors_problem(vectors: NDArray[np.floating]) -> str:
+    """Why these cannot be what an encoder made, shape ``(n, d)``; empty when they can.
+
+    Every encoder gives vectors of length 1, for whatever text.
+    """
+    lengths = np.linalg.norm(vectors.astype(np.float32), axis=1)
+    if not np.isfinite(lengths).all():
+        return "it holds what is no number"
+    odd = lengths[np.abs(lengths - 1) > LENGTH_TOLERANCE]
+    return f"it holds a vector of length {odd[0]:.3g} in place of 1" if len(odd) else ""
 
 
 def damaged(folder: Path, name: str, problem: str) -> InputError:
@@ -462,16 +509,26 @@ def damaged(folder: Path, name: str, problem: str) -> InputError:
     return InputError(f"{printable(path)} is damaged: {problem}", path=path)
 
 
-def _regular(path: Path) -> Path:
-    """A file of the folder itself: no link to another place, no pipe."""
-    if path.is_symlink() or not path.is_file():
-        raise InputError(f"{printable(path)} is missing: an export is whole or none", path=path)
-    return path
+def is_regular(path: Path) -> bool:
+    """Whether this is a file of its folder itself: no link to another place, no folder, no pipe."""
+    return path.is_file() and not path.is_symlink()
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    """A regular file, to be read."""
+    try:
+        if not is_regular(path):
+            raise InputError(f"{printable(path)} is missing: an export is whole or none", path=path)
+        with path.open("rb") as stream:
+            yield stream
+    except OSError as error:
+        raise InputError(f"{printable(path)} cannot be read: {error.strerror}", path=path) from error
 
 
 def _lines(path: Path, read: Callable[[Mapping[str, Any]], Row]) -> Iterator[Row]:
     number = 0
-    with _regular(path).open("rb") as stream:
+    with _opened(path) as stream:
         while line := stream.readline(LONGEST_LINE):
             number += 1
             try:
@@ -488,8 +545,8 @@ def _passage_line(fields: Mapping[str, Any]) -> PassageLine:
         raise ValueError(f"metadata must be an object, not {json_type(metadata)}")  # noqa: TRY004
     if problem := json_problem(metadata):
         raise ValueError(f"metadata {problem}")
-    content_hash = bytes.fromhex(_text(fields, "content_hash"))
-    if len(content_hash) != hashlib.sha256().digest_size:
+    content_hash = _text(fields, "content_hash")
+    if not _SHA256.fullmatch(content_hash):
         raise ValueError("content_hash is none")
     text = _text(fields, "text")
     if not text.strip():
@@ -498,7 +555,7 @@ def _passage_line(fields: Mapping[str, Any]) -> PassageLine:
         passage=Passage(key=key, title=_text(fields, "title"), text=text, metadata=metadata),
         state=_choice(fields, "state", PassageState),
         reason=_text(fields, "reason"),
-        content_hash=content_hash,
+        content_hash=bytes.fromhex(content_hash),
     )
 
 
@@ -545,6 +602,8 @@ def _decision_line(fields: Mapping[str, Any]) -> DecisionLine:
     )
     if line.target == line.canonical:
         raise ValueError("a name stands for itself")
+    if odd := [name for name in (line.canonical, line.target) if canonical(name) != name]:
+        raise ValueError(f"{odd[0]!r} is not in canonical form")
     return line
 
 
@@ -571,9 +630,9 @@ def _name(fields: Mapping[str, Any], name: str) -> str:
     return value
 
 
-def _count(fields: Mapping[str, Any], name: str) -> int:
+def _count(fields: Mapping[str, Any], name: str, *, most: int = 2**31) -> int:
     value = fields.get(name)
-    if type(value) is not int or not 0 <= value < 2**31:
+    if type(value) is not int or not 0 <= value < most:
         raise ValueError(f"{name} must be a whole number from 0 on, not {json_type(value)}")
     return value
 

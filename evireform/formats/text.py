@@ -18,6 +18,9 @@ MAX_LINE_CHARACTERS = 64 * 1024 * 1024
 MAX_NESTING = 50
 """Deepest nesting of metadata."""
 
+MAX_DIGITS = 4_000
+"""Longest whole number in metadata; what reads JSON in Python refuses those beyond 4,300 digits."""
+
 MAX_KEY_BYTES = 512
 """Longest key of a passage in UTF-8: it stands in database indexes, whose entries are limited."""
 
@@ -28,6 +31,7 @@ _ENCODINGS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
     (codecs.BOM_UTF8, "utf-8-sig"),
 )
+_TOO_LONG = 10**MAX_DIGITS
 _HEAD_BYTES = 4096
 _UNDECODABLE = "\udcff"
 _INVALID_BYTES = "holds bytes that are not valid in the encoding of the file: convert it to UTF-8"
@@ -129,13 +133,16 @@ def json_problem(value: Any) -> str:
             if isinstance(item, str):
                 if problem := text_problem(item):
                     return problem
+            elif type(item) is int:
+                if abs(item) >= _TOO_LONG:
+                    return f"holds a number of more than {MAX_DIGITS:,} digits: write it as text"
             elif isinstance(item, float):
                 if item in (float("inf"), float("-inf")):
                     return "holds a number that is too large"
             elif isinstance(item, dict):
                 below.extend(item)
                 below.extend(item.values())
-            elif isinstance(item, list):
+            elif isinstance(item, list | tuple):
                 below.extend(item)
         if not below:
             return ""
@@ -152,7 +159,7 @@ def parse_object(line: str) -> dict[str, Any]:
     if _UNDECODABLE in line:
         raise ValueError(f"the line {_INVALID_BYTES}")
     try:
-        value = json.loads(line, parse_constant=_refuse_constant)
+        value = json.loads(line, parse_constant=_refuse_constant, parse_int=_whole)
     except json.JSONDecodeError as error:
         raise ValueError(f"malformed JSON: {error.msg} at column {error.colno}") from error
     except RecursionError as error:
@@ -160,6 +167,12 @@ def parse_object(line: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"a JSON object is expected, not {json_type(value)}")  # noqa: TRY004
     return value
+
+
+def _whole(digits: str) -> int:
+    if len(digits.lstrip("-")) > MAX_DIGITS:
+        raise ValueError(f"a number has more than {MAX_DIGITS:,} digits: write it as text")
+    return int(digits)
 
 
 def _refuse_constant(name: str) -> None:

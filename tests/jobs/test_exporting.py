@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import io
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -15,10 +17,18 @@ import pytest
 
 from evireform import connect, ingestion
 from evireform.database import Database
-from evireform.errors import EvireformError, InputError, UsageError
+from evireform.errors import (
+    DatabaseUnreachable,
+    EvireformError,
+    InputError,
+    ModelCallFailed,
+    OutputError,
+    UsageError,
+    VectorSpaceMismatch,
+)
 from evireform.evaluation.passage_space import ensure_passage_space
 from evireform.formats import exports
-from evireform.records import Passage
+from evireform.records import ExtractedProposition, Extraction, Passage
 from evireform.store import corpora, entities
 from evireform.store.connection import Store
 from tests.conftest import database as database_of
@@ -106,7 +116,7 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
 
 
 def lines(folder: Path, name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / name).read_text().splitlines() if line] if name else []
+    return [json.loads(line) for line in (folder / name).read_text().split("\n") if line]
 
 
 # what is written
@@ -249,15 +259,119 @@ def test_an_earlier_export_is_overwritten_on_demand(
     assert [path.name for path in tmp_path.iterdir()] == ["wiki"]
 
 
-@pytest.mark.parametrize("others", [["notes.txt"], ["manifest.json", "notes.txt"], ["passages.jsonl"]])
+def held(folder: Path) -> dict[str, str]:
+    """What is below a folder: files with their contents, links with their targets."""
+    return {
+        str(path.relative_to(folder)): str(path.readlink()) if path.is_symlink() else path.read_text("latin1")
+        for path in folder.rglob("*")
+        if path.is_symlink() or path.is_file()
+    }
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"notes.txt": "mine"},
+        {"passages.jsonl": "mine"},
+        {"manifest.json": "mine"},
+        {"manifest.json": '{"manifest_version": 3}'},
+        {"manifest.json": '{"format": "evireform corpus", "version": 1}'},
+        {"manifest.json": '{"manifest_version": 3}', "passages.jsonl/notes.txt": "mine"},
+    ],
+)
 def test_what_is_no_export_is_never_overwritten(
-    unharmed: Unharmed, tmp_path: Path, others: list[str]
+    unharmed: Unharmed, tmp_path: Path, files: dict[str, str]
 ) -> None:
-    for name in others:
-        (tmp_path / name).write_text("mine")
-    with pytest.raises(UsageError, match="holds other files than an export"):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    with pytest.raises(UsageError, match=r"holds no whole export .*: nothing was overwritten"):
         unharmed[0].corpus("wiki").export(tmp_path, overwrite=True)
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(others)
+    assert held(tmp_path) == files
+
+
+def add_notes(folder: Path) -> None:
+    (folder / "notes.txt").write_text("mine")
+
+
+def add_vectors_of_passages(folder: Path) -> None:
+    (folder / "passage_vectors.npy").write_text("mine")
+
+
+def make_folder_of_passages(folder: Path) -> None:
+    (folder / "passages.jsonl").unlink()
+    (folder / "passages.jsonl").mkdir()
+    (folder / "passages.jsonl" / "notes.txt").write_text("mine")
+
+
+def make_link_of_passages(folder: Path) -> None:
+    (folder / "passages.jsonl").rename(folder.parent / "passages.jsonl")
+    (folder / "passages.jsonl").symlink_to(folder.parent / "passages.jsonl")
+
+
+Change = Callable[[Path], None]
+CHANGES = [add_notes, add_vectors_of_passages, make_folder_of_passages, make_link_of_passages]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_an_export_with_more_in_it_is_never_overwritten(
+    unharmed: Unharmed, damaging: Path, change: Change
+) -> None:
+    change(damaging)
+    before = held(damaging)
+    with pytest.raises(UsageError, match=r"holds other files than an export, such as .*: nothing was over"):
+        unharmed[0].corpus("wiki").export(damaging, overwrite=True)
+    assert held(damaging) == before
+
+
+def test_a_link_to_a_manifest_is_no_export(unharmed: Unharmed, tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").symlink_to(unharmed[1] / "manifest.json")
+    with pytest.raises(UsageError, match="holds no whole export"):
+        unharmed[0].corpus("wiki").export(tmp_path, overwrite=True)
+    assert (tmp_path / "manifest.json").is_symlink()
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_what_came_into_the_folder_meanwhile_is_never_overwritten(
+    unharmed: Unharmed, tmp_path: Path, overwrite: bool
+) -> None:
+    folder = tmp_path / "wiki"
+    folder.mkdir()
+    with pytest.raises(UsageError, match=r"is not empty|holds no whole export"):
+        unharmed[0].corpus("wiki").export(folder, overwrite=overwrite, progress=lambda _: add_notes(folder))
+    assert held(tmp_path) == {"wiki/notes.txt": "mine"}
+
+
+def test_a_name_of_many_bytes_is_taken(unharmed: Unharmed, tmp_path: Path) -> None:
+    unharmed[0].corpus("wiki").export(tmp_path / ("東" * 84))
+    assert (tmp_path / ("東" * 84) / "manifest.json").is_file()
+
+
+def test_folders_may_be_texts(unharmed: Unharmed, tmp_path: Path) -> None:
+    unharmed[0].corpus("wiki").export(str(tmp_path / "wiki"), vectors=True)
+    made = unharmed[0].import_corpus(str(tmp_path / "wiki"), name="again")
+    unharmed[0].delete_corpus("again")
+    assert made.passages == 5
+
+
+@pytest.mark.parametrize("name", ["file/wiki", "f" * 300])
+def test_a_folder_that_cannot_be_is_named(unharmed: Unharmed, tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(OutputError, match=f"{name} cannot be written: ") as caught:
+        unharmed[0].corpus("wiki").export(tmp_path / name)
+    assert caught.value.path == tmp_path / name
+
+
+def test_a_full_disk_is_named_and_leaves_nothing(
+    unharmed: Unharmed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(exports.Writing, "finish", full)
+    with pytest.raises(OutputError, match="wiki cannot be written: No space left on device"):
+        unharmed[0].corpus("wiki").export(tmp_path / "wiki")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_in_place_of_the_folder_is_refused(unharmed: Unharmed, tmp_path: Path) -> None:
@@ -330,6 +444,30 @@ def test_passages_of_an_import_count_as_ingested(database: Database, exported: P
     assert (summary.added, summary.changed, summary.unchanged, again.extracted) == (0, 1, 4, ["broken"])
 
 
+def test_hashes_of_ready_made_extractions_are_taken_as_they_are(database: Database, tmp_path: Path) -> None:
+    extraction = Extraction(
+        propositions=(ExtractedProposition(text="Bob saw Ada.", entities=("Bob", "Ada")),)
+    )
+    passages = [Passage(key="a", text="Bob saw Ada."), Passage(key="b", text="It rained.")]
+    ingest(database.store, "ready", passages, extractions={"a": extraction})
+    database.corpus("ready").export(tmp_path / "ready", vectors=True)
+    assert database.import_corpus(tmp_path / "ready", name="again").unverified == 1
+    assert differences(database.store, "ready", "again") == {}
+
+
+def test_decisions_about_passages_that_are_not_there_yet_are_left_out(
+    database: Database, tmp_path: Path
+) -> None:
+    decide(database.store, "wiki", "bob", "bobby", "not there yet")
+    database.corpus("wiki").export(tmp_path / "wiki", vectors=True)
+    made = database.import_corpus(tmp_path / "wiki", name="again")
+    assert lines(tmp_path / "wiki", "decisions.jsonl") == [
+        {"canonical": "ada", "passage_key": "", "target": "bob"},
+        {"canonical": "bob", "passage_key": "B", "target": "the other bob"},
+    ]
+    assert made.passages == 5
+
+
 def test_vectors_that_are_not_in_the_files_are_made(database: Database, tmp_path: Path) -> None:
     database.corpus("wiki").export(tmp_path / "plain")
     made = database.import_corpus(tmp_path / "plain", name="again")
@@ -390,6 +528,42 @@ def test_an_interrupted_import_goes_on_where_it_was(database: Database, tmp_path
     assert made.resumed == 64
     assert [row.name for row in database.corpora()] == ["again", "many", "wiki"]
     assert differences(database.store, "many", "again") == {}
+
+
+def failing(error: Exception) -> Callable[..., None]:
+    def fail(stage: str, *_: int) -> None:
+        if stage == "passages":
+            raise error
+
+    return fail
+
+
+@pytest.mark.parametrize("error", [RuntimeError("a fault"), OSError(5, "no such thing"), UsageError("taken")])
+def test_an_import_that_fails_leaves_nothing(unharmed: Unharmed, error: Exception) -> None:
+    with pytest.raises(type(error)):
+        unharmed[0].import_corpus(unharmed[1], name="again", progress=failing(error))
+    assert [row.name for row in unharmed[0].corpora()] == ["wiki"]
+
+
+@pytest.mark.parametrize("error", [DatabaseUnreachable(), ModelCallFailed()])
+def test_an_import_that_lost_a_server_goes_on_where_it_was(
+    database: Database, exported: Path, error: Exception
+) -> None:
+    with pytest.raises(type(error)):
+        database.import_corpus(exported, name="again", progress=failing(error))
+    assert database.import_corpus(exported, name="again").resumed == 5
+    assert [row.name for row in database.corpora()] == ["again", "wiki"]
+
+
+def test_an_import_goes_on_with_the_embedding_model_that_it_began_with(
+    database: Database, tmp_path: Path
+) -> None:
+    database.corpus("wiki").export(tmp_path / "plain")
+    with pytest.raises(DatabaseUnreachable):
+        database.import_corpus(tmp_path / "plain", name="again", progress=failing(DatabaseUnreachable()))
+    database._encoder = HashEncoder(model="another")
+    with pytest.raises(VectorSpaceMismatch):
+        database.import_corpus(tmp_path / "plain", name="again")
 
 
 # damage
@@ -459,7 +633,7 @@ def test_a_link_in_place_of_a_file_is_refused(
     ("name", "message"),
     [
         ("passages.jsonl", "a row belongs to 'B', which is no passage"),
-        ("propositions.jsonl", "those of 'B' are not counted from 0"),
+        ("propositions.jsonl", "another number of proposition vectors than the 5 of the rows"),
         ("entities.jsonl", "'bob' is not what the mentions make of it"),
         ("decisions.jsonl", "'Ada' does not stand for 'bob'|does not stand for"),
     ],
@@ -500,6 +674,12 @@ def edited(folder: Path, name: str, old: str, new: str) -> None:
         ),
         ("passages.jsonl", '"key":"a"', '"key":"A"', "'A' is out of order"),
         ("passages.jsonl", '"content_hash":"', '"content_hash":"00', "content_hash is none"),
+        ("passages.jsonl", "lives in Oslo", "lives in Rome", "the content hash of 'B' is of another text"),
+        ("passages.jsonl", '"title":"Bob"', '"title":"Rob"', "the content hash of 'B' is of another text"),
+        ("passages.jsonl", "…", "-", "the content hash of 'c' is of another text"),
+        ("decisions.jsonl", '"canonical":"ada"', '"canonical":"Ada"', "'Ada' is not in canonical form"),
+        ("decisions.jsonl", '"target":"bob"', '"target":"Bob."', "'Bob.' is not in canonical form"),
+        ("decisions.jsonl", '"canonical":"ada"', '"canonical":"zoe"', "one about 'bob' is out of order"),
         ("passages.jsonl", "Oslo", "\\u0000", "text holds a NUL character"),
         ("passages.jsonl", "{", "[", "line 1 is damaged: malformed JSON"),
         ("propositions.jsonl", '"ordinal":1', '"ordinal":2', "those of 'B' are not counted from 0"),
@@ -533,6 +713,50 @@ def test_decisions_that_lead_in_a_circle_are_refused(unharmed: Unharmed, damagin
     refused(unharmed[0], damaging, "'ada' stands for itself")
 
 
+def test_decisions_about_passages_that_are_not_there_are_refused(unharmed: Unharmed, damaging: Path) -> None:
+    with (damaging / "decisions.jsonl").open("a") as stream:
+        stream.write('{"canonical":"zoe","passage_key":"D","target":"zoey"}\n')
+    resign(damaging)
+    refused(unharmed[0], damaging, "decisions.jsonl is damaged: one is about 'D', which is no passage")
+
+
+def test_decisions_that_lead_in_a_circle_in_one_passage_are_refused(
+    unharmed: Unharmed, damaging: Path
+) -> None:
+    path = damaging / "decisions.jsonl"
+    path.write_text(
+        '{"canonical":"ada","passage_key":"","target":"bob"}\n{"canonical":"bob","passage_key":"B","target":"ada"}\n'
+    )
+    resign(damaging)
+    refused(unharmed[0], damaging, "'bob' stands for itself")
+
+
+@pytest.mark.parametrize("change", [str.upper, lambda digits: " ".join(digits), lambda digits: digits[:-2]])
+def test_a_content_hash_that_is_none_is_refused(
+    unharmed: Unharmed, damaging: Path, change: Callable[[str], str]
+) -> None:
+    digits = lines(damaging, "passages.jsonl")[0]["content_hash"]
+    edited(damaging, "passages.jsonl", digits, change(digits))
+    refused(unharmed[0], damaging, "line 1 is damaged: content_hash is none")
+
+
+def test_hashes_of_another_titles_setting_are_refused(unharmed: Unharmed, damaging: Path) -> None:
+    resign(damaging, lambda manifest: manifest["corpus"].update(titles="off"))
+    refused(unharmed[0], damaging, "the content hash of 'B' is of another text")
+
+
+@pytest.mark.parametrize("name", exports.TABLES)
+def test_another_number_of_rows_is_refused(unharmed: Unharmed, damaging: Path, name: str) -> None:
+    def change(manifest: dict[str, Any]) -> None:
+        manifest["files"][name]["rows"] += 1
+        if name == "propositions.jsonl":
+            manifest["files"]["proposition_vectors.npy"]["rows"] += 1
+
+    there = len(lines(damaging, name))
+    resign(damaging, change)
+    refused(unharmed[0], damaging, f"{name} is damaged: it has {there} rows and was written with {there + 1}")
+
+
 def test_a_decision_that_stands_there_twice_is_refused(unharmed: Unharmed, damaging: Path) -> None:
     path = damaging / "decisions.jsonl"
     path.write_text('{"canonical":"ada","passage_key":"","target":"bob"}\n' * 2)
@@ -546,7 +770,7 @@ def test_a_decision_that_stands_there_twice_is_refused(unharmed: Unharmed, damag
         (np.zeros((5, 64), "<f2"), "does not hold 6 vectors of 64"),
         (np.zeros((6, 64), "<f4"), "does not hold 6 vectors of 64"),
         (np.full((6, 64), np.nan, "<f2"), "it holds what is no number"),
-        (np.array([{"a": 1}] * 6, dtype=object), "is damaged"),
+        (np.array([{"a": 1}] * 6, dtype=object), "does not hold 6 vectors of 64"),
     ],
 )
 def test_vectors_that_are_none_are_refused(
@@ -555,6 +779,114 @@ def test_vectors_that_are_none_are_refused(
     np.save(damaging / "proposition_vectors.npy", vectors, allow_pickle=True)
     resign(damaging)
     refused(unharmed[0], damaging, message)
+
+
+@pytest.mark.parametrize(
+    ("factor", "message"),
+    [(0, "a vector of length 0 in place of 1"), (100, "a vector of length 100 in place of 1"),
+     (0.99, "a vector of length 0.99 in place of 1")],
+)  # fmt: skip
+@pytest.mark.parametrize("row", [0, 5])
+def test_vectors_of_another_length_than_1_are_refused(
+    unharmed: Unharmed, damaging: Path, factor: float, message: str, row: int
+) -> None:
+    vectors = np.load(damaging / "proposition_vectors.npy")
+    vectors[row] *= factor
+    np.save(damaging / "proposition_vectors.npy", vectors)
+    resign(damaging)
+    refused(unharmed[0], damaging, message)
+
+
+@pytest.mark.parametrize("dimensions", [1, 3, 384, 16_000])
+def test_16_bit_vectors_of_every_width_pass(dimensions: int) -> None:
+    vectors = np.random.default_rng(dimensions).normal(size=(50, dimensions))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    assert exports.vectors_problem(vectors.astype(np.float16)) == ""
+
+
+def header(text: str, version: bytes = b"\x01\x00") -> bytes:
+    return b"\x93NUMPY" + version + (len(text) + 1).to_bytes(2, "little") + text.encode() + b"\n"
+
+
+def shaped(shape: str, *, columns_first: bool = False, cell: str = "'<f2'") -> bytes:
+    return header(f"{{'descr': {cell}, 'fortran_order': {columns_first}, 'shape': {shape}}}")
+
+
+def archive() -> bytes:
+    stream = io.BytesIO()
+    np.savez(stream, np.zeros((6, 64), "<f2"))
+    return stream.getvalue()
+
+
+VECTORS = bytes(6 * 64 * 2)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "does not begin as"),
+        (b"PK\x03\x04", "does not begin as"),
+        (archive(), "does not begin as"),
+        (b"\x93NUMPY\x01\x00", "does not begin as"),
+        (header("{[]: 1}") + VECTORS, "does not begin as"),
+        (header("(" * 9_000) + VECTORS, "does not begin as"),
+        (header("0" * 20_000) + VECTORS, "does not begin as"),
+        (shaped("(6, 64)", cell="'O'") + VECTORS, "does not hold 6 vectors of 64"),
+        (shaped("(6, 64)", cell="'>f2'") + VECTORS, "does not hold 6 vectors of 64"),
+        (shaped("(6, 64)", cell="[]") + VECTORS, "does not hold 6 vectors of 64"),
+        (shaped("(6, 64)", columns_first=True) + VECTORS, "does not hold 6 vectors of 64"),
+        (shaped(f"({10**30 - 1}, 384)") + VECTORS, "does not hold 6 vectors of 64"),
+        (shaped("(-6, 384)") + VECTORS, "does not hold 6 vectors of 64"),
+        (shaped("(6, 64)") + VECTORS[:-1], "does not hold 6 vectors of 64"),
+        (shaped("(6, 64)") + VECTORS + b"0", "does not hold 6 vectors of 64"),
+        (header("{'descr': '<f2'}", b"\x02\x00") + VECTORS, "does not begin as"),
+    ],
+)
+def test_vectors_with_another_header_are_refused(
+    unharmed: Unharmed, damaging: Path, data: bytes, message: str
+) -> None:
+    (damaging / "proposition_vectors.npy").write_bytes(data)
+    resign(damaging)
+    refused(unharmed[0], damaging, rf"proposition_vectors\.npy.* {message}")
+
+
+def test_no_vectors_with_a_header_of_many_are_refused(database: Database, tmp_path: Path) -> None:
+    database.corpus("empty", create=True, titles="on")
+    ingest(database.store, "empty", [Passage(key="c", text="…")], language=language())
+    database.corpus("empty").export(tmp_path / "empty", vectors=True)
+    (tmp_path / "empty" / "proposition_vectors.npy").write_bytes(shaped(f"({10**12}, 64)"))
+    resign(tmp_path / "empty")
+    with pytest.raises(InputError, match="does not hold 0 vectors of 64"):
+        database.import_corpus(tmp_path / "empty", name="again")
+    assert [row.name for row in database.corpora()] == ["empty", "wiki"]
+
+
+def test_files_of_many_gigabytes_are_read(damaging: Path) -> None:
+    path = damaging / "manifest.json"
+    manifest = json.loads(path.read_text())
+    del manifest["sha256"]
+    manifest["files"]["proposition_vectors.npy"]["size"] = 10**12
+    manifest["sha256"] = hashlib.sha256(exports.canonical_json(manifest).encode()).hexdigest()
+    path.write_text(json.dumps(manifest))
+    assert exports.read_manifest(damaging).files["proposition_vectors.npy"].size == 10**12
+
+
+@pytest.mark.parametrize("version", [True, 1.0, "1", None, 0])
+def test_a_version_that_is_none_is_refused(unharmed: Unharmed, damaging: Path, version: Any) -> None:
+    resign(damaging, lambda manifest: manifest.update(version=version))
+    refused(unharmed[0], damaging, "version must be a whole number from 1 on")
+
+
+def test_a_name_that_is_too_long_is_refused_and_not_repeated(unharmed: Unharmed, damaging: Path) -> None:
+    resign(damaging, lambda manifest: manifest["corpus"].update(name="n" * 5_000))
+    with pytest.raises(UsageError, match=r"1 to 200 characters, not 'n{50}'$"):
+        unharmed[0].import_corpus(damaging)
+
+
+def test_a_manifest_that_holds_what_no_json_has_is_refused(unharmed: Unharmed, damaging: Path) -> None:
+    path = damaging / "manifest.json"
+    path.write_text(path.read_text().replace('"version": 1', '"version": 1, "more": 1e999'))
+    refused(unharmed[0], damaging, "manifest.json is damaged: it holds a number that is too large")
 
 
 def test_a_format_of_a_newer_version_is_refused(unharmed: Unharmed, damaging: Path) -> None:
@@ -581,6 +913,10 @@ def test_a_manifest_that_names_other_files_is_refused(unharmed: Unharmed, damagi
         (lambda m: m["spaces"].append(m["spaces"][0]), "two vector spaces of a kind"),
         (lambda m: m["spaces"][0].update(prompts=[]), "prompts must be texts by name"),
         (lambda m: m["spaces"][0].update(vectors=1), "vectors must be true or false"),
+        (lambda m: m["spaces"][0].update(dimensions=0), "dimensions must be a whole number from 1 to 16,000"),
+        (lambda m: m["spaces"][0].update(dimensions=20_000), "dimensions must be a whole number from 1 to"),
+        (lambda m: m["files"]["proposition_vectors.npy"].update(rows=7), "another number of proposition vec"),
+        (lambda m: m["files"].update({"n" * 5_000: {"size": 0, "rows": 0, "sha256": ""}}), "as n{100}$"),
         (lambda m: m.update(spaces=[]), "it names no vector space of its propositions"),
         (lambda m: m.update(files=[]), "is damaged"),
         (lambda m: m.update(spaces=[7]), "is damaged"),
@@ -591,6 +927,23 @@ def test_a_manifest_that_cannot_be_is_refused(
 ) -> None:
     resign(damaging, change)
     refused(unharmed[0], damaging, message)
+
+
+def test_vectors_of_passages_that_are_none_are_refused(database: Database, tmp_path: Path) -> None:
+    ensure_passage_space(database.store, "wiki", HashEncoder())
+    database.corpus("wiki").export(tmp_path / "wiki", vectors=True)
+    np.save(tmp_path / "wiki" / "passage_vectors.npy", np.zeros((5, 64), "<f2"))
+    resign(tmp_path / "wiki")
+    refused(database, tmp_path / "wiki", r"passage_vectors\.npy .* a vector of length 0 in place of 1")
+
+
+def test_a_failed_passage_may_have_another_hash_which_is_counted(database: Database, exported: Path) -> None:
+    edited(exported, "passages.jsonl", "Nobody reads this.", "Somebody reads this.")
+    assert database.import_corpus(exported, name="again").unverified == 1
+
+
+def test_a_folder_that_cannot_be_read_is_named(unharmed: Unharmed, tmp_path: Path) -> None:
+    refused(unharmed[0], tmp_path / ("f" * 300), r"fff/manifest\.json cannot be read: File name too long")
 
 
 def test_a_folder_without_a_manifest_is_refused(unharmed: Unharmed, tmp_path: Path) -> None:
