@@ -1,7 +1,7 @@
 -- The audit: what derives, compared with what it derives from, both ways, and how it is mended. Every audit_
 -- statement gives no row where all is true, else up to `fetch` rows: how many are wrong, and one of them in words.
 -- All of them read tables of one corpus from end to end and sort or hash them, on disk where they are large; the
--- result is short. Every mend_ statement runs while the corpus is locked (`lock_corpus`), and costs what its
+-- result is short. Every mend_ statement runs while the corpus is locked (`lock_corpora`), and costs what its
 -- audit costs.
 
 -- name: audit_unowned

@@ -56,8 +56,10 @@ WHERE call_id = ANY (%(call_ids)s::bigint[]);
 
 -- name: share_log
 -- Before anything is written down that may quote a passage: a deletion under way is waited for, and the next one
--- waits for this transaction, so that it finds what was written. Many share it.
-SELECT pg_advisory_xact_lock_shared(hashtextextended(format('evireform log %%s', %(corpus_id)s::bigint), 0));
+-- waits for this transaction, so that it finds what was written. Many share it. First comes the gate of the corpus
+-- (`share_gate`), whose row is shared next.
+SELECT pg_advisory_xact_lock_shared(hashtextextended(format('evireform corpus %%s', %(corpus_id)s::bigint), 0)),
+       pg_advisory_xact_lock_shared(hashtextextended(format('evireform log %%s', %(corpus_id)s::bigint), 0));
 
 -- name: close_log
 -- The same lock for a deletion, alone. It comes last, after those of passages and entities, and is soon given back.

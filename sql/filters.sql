@@ -93,12 +93,15 @@ WHERE %(conditions)s::integer = (
               OR held.number >= asked.least AND held.number <= asked.most)
     WHERE held.corpus_id = %(corpus_id)s AND held.passage_id = given.passage_id);
 
--- name: unheld_names
--- Which of these names no passage of the corpus can be filtered by: one index probe a name.
-SELECT given.name
+-- name: held_kinds
+-- Which kinds of values the passages of the corpus can be filtered by under some names: three index probes a name.
+SELECT given.name, kind.kind
 FROM unnest(%(names)s::text[]) AS given (name)
-WHERE NOT EXISTS (SELECT FROM passage_metadata
-                  WHERE passage_metadata.corpus_id = %(corpus_id)s AND passage_metadata.name = given.name);
+CROSS JOIN unnest(ARRAY['boolean', 'number', 'text']) AS kind (kind)
+WHERE EXISTS (SELECT FROM passage_metadata
+              WHERE passage_metadata.corpus_id = %(corpus_id)s AND passage_metadata.name = given.name
+                AND passage_metadata.kind = kind.kind)
+ORDER BY given.name, kind.kind;
 
 -- name: scan_longer
 -- What a filtered index search goes by: the breadth of the transaction, and about how many vectors the space has.

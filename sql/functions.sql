@@ -55,6 +55,43 @@ BEGIN
 END
 $$;
 
+-- How many numbers the vectors of a space have. It says so where there is no such space.
+CREATE OR REPLACE FUNCTION space_dimensions(p_corpus_id bigint, p_space_id bigint)
+RETURNS integer
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    d integer := (SELECT dimensions FROM vector_space WHERE corpus_id = p_corpus_id AND space_id = p_space_id);
+BEGIN
+    IF d IS NULL THEN
+        RAISE EXCEPTION 'corpus % has no vector space %', p_corpus_id, p_space_id USING ERRCODE = 'no_data_found';
+    END IF;
+    RETURN d;
+END
+$$;
+
+-- Lock the partition of a space until the transaction ends, and give the size of its vectors. It says so where the
+-- space was dropped meanwhile, or has lost its partition.
+CREATE OR REPLACE FUNCTION lock_space_partition(p_corpus_id bigint, p_space_id bigint, p_mode text)
+RETURNS integer
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    part text := format('embedding_%s_%s', p_corpus_id, p_space_id);
+BEGIN
+    BEGIN
+        EXECUTE format('LOCK TABLE %I IN %s MODE', part, p_mode);
+    EXCEPTION WHEN undefined_table THEN
+        PERFORM space_dimensions(p_corpus_id, p_space_id);
+        RAISE EXCEPTION 'vector space % of corpus % has no partition', p_space_id, p_corpus_id
+            USING ERRCODE = 'no_data_found', HINT = 'evireform verify --repair makes it again';
+    END;
+    RETURN space_dimensions(p_corpus_id, p_space_id);
+END
+$$;
+
 -- Create the partition that holds the vectors of one space.
 -- It is made beside the parent and attached, because CREATE TABLE ... PARTITION OF waits for every reader.
 CREATE OR REPLACE FUNCTION create_space_partition(p_corpus_id bigint, p_space_id bigint)
@@ -68,8 +105,7 @@ DECLARE
     d integer;
 BEGIN
     PERFORM require_writer(p_corpus_id);
-    SELECT dimensions INTO STRICT d
-    FROM vector_space WHERE corpus_id = p_corpus_id AND space_id = p_space_id;
+    d := space_dimensions(p_corpus_id, p_space_id);
     IF to_regclass(part) IS NOT NULL THEN
         RETURN;
     END IF;
@@ -130,10 +166,8 @@ DECLARE
     d integer;
 BEGIN
     PERFORM require_writer(p_corpus_id);
-    SELECT dimensions INTO STRICT d
-    FROM vector_space WHERE corpus_id = p_corpus_id AND space_id = p_space_id;
     -- Who comes second waits here, and then finds the index.
-    EXECUTE format('LOCK TABLE %I IN SHARE ROW EXCLUSIVE MODE', part);
+    d := lock_space_partition(p_corpus_id, p_space_id, 'SHARE ROW EXCLUSIVE');
     IF to_regclass('ix_' || part || '_hnsw') IS NOT NULL THEN
         RETURN false;
     END IF;
@@ -158,9 +192,7 @@ DECLARE
     d integer;
 BEGIN
     PERFORM require_writer(p_corpus_id);
-    SELECT dimensions INTO STRICT d
-    FROM vector_space WHERE corpus_id = p_corpus_id AND space_id = p_space_id;
-    EXECUTE format('LOCK TABLE %I IN SHARE ROW EXCLUSIVE MODE', part);
+    d := lock_space_partition(p_corpus_id, p_space_id, 'SHARE ROW EXCLUSIVE');
     EXECUTE format('CREATE INDEX IF NOT EXISTS %I ON %I USING hnsw (%s)',
                    'ix_' || part || '_hnsw_new', part, space_index_key(d));
     EXECUTE format('ANALYZE %I', part);
@@ -180,7 +212,7 @@ DECLARE
     part text := format('embedding_%s_%s', p_corpus_id, p_space_id);
 BEGIN
     PERFORM require_writer(p_corpus_id);
-    EXECUTE format('LOCK TABLE %I IN ACCESS EXCLUSIVE MODE', part);
+    PERFORM lock_space_partition(p_corpus_id, p_space_id, 'ACCESS EXCLUSIVE');
     IF to_regclass('ix_' || part || '_hnsw_new') IS NULL THEN
         RETURN;
     END IF;

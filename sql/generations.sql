@@ -1,7 +1,7 @@
 -- name: lock_corpora
--- Keep every writer of some corpora out until the transaction ends, in the order of their ids; each with the name
--- that it has by now and the corpus that it is to replace.
-SELECT corpus_id, name, shadow_of FROM corpus
+-- Keep every writer of some corpora out until the transaction ends, in the order of their ids, after `close_gate`;
+-- each with the name that it has by now.
+SELECT corpus_id, name FROM corpus
 WHERE corpus_id = ANY (%(corpus_ids)s::bigint[])
 ORDER BY corpus_id
 FOR UPDATE;

@@ -4,7 +4,7 @@
 
 -- name: lock_queued
 -- Lock, in key order, the rows of some keys before it is decided what becomes of them. One index probe a key.
-SELECT passage_key FROM queued_passage
+SELECT passage_key, ticket FROM queued_passage
 WHERE corpus_id = %(corpus_id)s AND passage_key = ANY (%(passage_keys)s::text[])
 ORDER BY passage_key
 FOR UPDATE;
@@ -38,6 +38,21 @@ WITH locked AS MATERIALIZED (
 DELETE FROM queued_passage
 WHERE corpus_id = %(corpus_id)s AND passage_key = ANY (ARRAY(SELECT locked.passage_key FROM locked))
 RETURNING passage_key;
+
+-- name: withdraw_seen
+-- Take passages out of the queue that wait under the tickets they were seen with; what was queued since stays. One
+-- index probe a key.
+WITH locked AS MATERIALIZED (
+    SELECT queued.passage_key
+    FROM queued_passage AS queued
+    JOIN unnest(%(passage_keys)s::text[], %(tickets)s::bigint[]) AS given (passage_key, ticket)
+      ON given.passage_key = queued.passage_key AND given.ticket = queued.ticket
+    WHERE queued.corpus_id = %(corpus_id)s AND queued.passage_key = ANY (%(passage_keys)s::text[])
+    ORDER BY queued.passage_key
+    FOR UPDATE OF queued
+)
+DELETE FROM queued_passage
+WHERE corpus_id = %(corpus_id)s AND passage_key = ANY (ARRAY(SELECT locked.passage_key FROM locked));
 
 -- name: claim_queued
 -- Take the next passages on lease: those tried least, in the order of their tickets. Rows that another worker is
@@ -77,12 +92,26 @@ WHERE queued.corpus_id = %(corpus_id)s AND queued.passage_key = ANY (%(passage_k
 ORDER BY queued.passage_key
 FOR UPDATE OF queued;
 
+-- name: give_back_queued
+-- Give back what a worker still holds of some passages, as if it had not taken them. It waits for nobody, for the
+-- corpus may be locked, and holds nothing else: rows that somebody is changing are passed over, and their leases
+-- end by themselves. One index probe a key.
+WITH held AS MATERIALIZED (
+    SELECT queued.passage_key
+    FROM queued_passage AS queued
+    JOIN unnest(%(passage_keys)s::text[], %(tickets)s::bigint[]) AS given (passage_key, ticket)
+      ON given.passage_key = queued.passage_key AND given.ticket = queued.ticket
+    WHERE queued.corpus_id = %(corpus_id)s AND queued.passage_key = ANY (%(passage_keys)s::text[])
+      AND queued.worker_id = %(worker_id)s
+    FOR UPDATE OF queued SKIP LOCKED
+)
+UPDATE queued_passage SET worker_id = NULL, leased_until = NULL, attempts = attempts - 1
+WHERE corpus_id = %(corpus_id)s AND passage_key = ANY (ARRAY(SELECT held.passage_key FROM held));
+
 -- name: return_queued
--- Give passages back that `lock_held` locked: with a reason where the attempt failed, else as if it had not been
--- one (`forgiven` is taken off the attempts).
+-- Give passages back that `lock_held` locked, with the reason why the attempt failed.
 UPDATE queued_passage
-SET worker_id = NULL, leased_until = NULL, attempts = attempts - %(forgiven)s::integer,
-    reason = COALESCE(given.reason, queued_passage.reason)
+SET worker_id = NULL, leased_until = NULL, reason = given.reason
 FROM unnest(%(passage_keys)s::text[], %(reasons)s::text[]) AS given (passage_key, reason)
 WHERE queued_passage.corpus_id = %(corpus_id)s AND queued_passage.passage_key = ANY (%(passage_keys)s::text[])
   AND queued_passage.passage_key = given.passage_key;

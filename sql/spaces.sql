@@ -50,6 +50,16 @@ WHERE CASE %(kind)s::text
       WHERE embedding.corpus_id = %(corpus_id)s AND embedding.space_id = %(space_id)s
         AND embedding.item_id = item.item_id);
 
+-- name: fill_embeddings
+-- `insert_embeddings` for who fills a space, in the order of the ids: what somebody else who fills it wrote first stays.
+-- Gives the items that were written.
+INSERT INTO embedding (corpus_id, space_id, item_id, tenant_id, embedding)
+SELECT %(corpus_id)s, %(space_id)s, given.item_id, %(tenant_id)s, given.vector
+FROM unnest(%(item_ids)s::bigint[], %(vectors)s::halfvec[]) AS given (item_id, vector)
+ORDER BY given.item_id
+ON CONFLICT DO NOTHING
+RETURNING item_id;
+
 -- name: space_counts
 -- How many items a space should hold, how many vectors it does hold, and the size of its index in bytes. Counts, so it
 -- reads the keys of both.

@@ -9,6 +9,16 @@ FROM unnest(%(passage_keys)s::text[], %(titles)s::text[], %(metadata)s::text[])
 JOIN passage ON passage.corpus_id = %(corpus_id)s AND passage.passage_key = given.passage_key
 WHERE passage.passage_key = ANY (%(passage_keys)s::text[]);
 
+-- name: share_gate
+-- Writers share the gate of a corpus, and who must have the corpus alone closes it, each before the row is locked. A
+-- lock on the row alone is not fair: who wants to share it overtakes who waits to have it alone. Here all stand in one
+-- line. A statement of its own, for the next one is to see what was committed while this one waited.
+SELECT pg_advisory_xact_lock_shared(hashtextextended(format('evireform corpus %%s', %(corpus_id)s::bigint), 0));
+
+-- name: close_gate
+-- The same lock, alone; never after `share_gate`: two would wait for each other.
+SELECT pg_advisory_xact_lock(hashtextextended(format('evireform corpus %%s', %(corpus_id)s::bigint), 0));
+
 -- name: hold_corpus
 -- Keep a corpus from being deleted or renamed while a transaction writes into it; no row when it is gone already.
 -- Writers share this lock, and `delete_corpus` waits for all of them before it looks at what to delete. Who waited
@@ -16,12 +26,14 @@ WHERE passage.passage_key = ANY (%(passage_keys)s::text[]);
 -- space that new propositions belong in.
 SELECT name, proposition_space_id FROM corpus WHERE corpus_id = %(corpus_id)s FOR KEY SHARE;
 
--- name: lock_corpus
--- Keep every writer out of a corpus until the transaction ends; no row when the corpus is gone.
-SELECT corpus_id FROM corpus WHERE corpus_id = %(corpus_id)s FOR UPDATE;
+-- name: lock_extractor
+-- Keep a corpus as it is, and so what it says makes its propositions, while a transaction records another maker; no
+-- row when it is gone. Writers go on. The first lock that it takes on this row: who holds a weaker one may wait in a
+-- circle with who wants `lock_corpora`.
+SELECT name, extractor FROM corpus WHERE corpus_id = %(corpus_id)s FOR NO KEY UPDATE;
 
 -- name: point_at_spaces
--- The one statement that makes spaces active, after `lock_corpus`: every search sees all of it or none.
+-- The one statement that makes spaces active, after `lock_corpora`: every search sees all of it or none.
 -- Of a kind that is not to change the space is NULL.
 UPDATE corpus
 SET proposition_space_id = COALESCE(%(proposition)s::bigint, proposition_space_id),

@@ -18,6 +18,7 @@ from evireform.ingestion.estimating import estimate
 from evireform.ingestion.job import Interrupted, Job, Progress, WorkingOn
 from evireform.ingestion.leases import OnBatch
 from evireform.ingestion.preparing import content_hash, prepare
+from evireform.ingestion.reading import readable
 from evireform.ingestion.working import Worker
 from evireform.language import Language
 from evireform.records import Extraction, IngestionSummary, Passage, Rejected
@@ -70,6 +71,7 @@ def ingest(
 
     When the budget for model calls is spent, what was finished is written and the summary says ``stopped``;
     so it does when another generation takes the name of the corpus meanwhile (see `evireform.generations`).
+    Where the iterable of passages raises, what it had yielded is written, and its error is raised then.
 
     Args:
         store: The database.
@@ -82,9 +84,12 @@ def ingest(
         working_on: Called with every passage that is so long that it takes its time.
 
     Raises:
+        UsageError: ``passages`` is no iterable, or holds something that is no passage.
         CorpusNotFound: no corpus has this name, or it was deleted meanwhile.
         VectorSpaceMismatch: the corpus was embedded with another model.
-        DatabaseError: the server vanished or refused a whole batch.
+        ExtractorMismatch: the corpus is a shadow (see `evireform.generations`) that another one extracts.
+        DatabaseError: the server vanished or refused a whole batch, or others had locked for too long what it
+            was to write; what was written until then stays.
         Interrupted: somebody pressed Ctrl-C; it carries the summary of what was done.
     """
     job = _open(
@@ -96,7 +101,8 @@ def ingest(
         progress=progress,
         working_on=working_on,
     )
-    return job.run(job.news(passages))
+    with readable(passages) as read:
+        return job.run(job.news(read))
 
 
 def retry(

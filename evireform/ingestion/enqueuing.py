@@ -11,6 +11,7 @@ from evireform.ingestion.checks import problem
 from evireform.ingestion.job import Progress
 from evireform.ingestion.portions import portions, text_length
 from evireform.ingestion.preparing import content_hash
+from evireform.ingestion.reading import readable
 from evireform.records import (
     CorpusRow,
     EnqueueSummary,
@@ -38,7 +39,8 @@ def enqueue(
 
     A key waits once. The newest text wins: over an older one that waits, also where a worker has that one on
     lease, and over one that waits although the index has the given text already. Running it again with the
-    same passages changes nothing.
+    same passages changes nothing. Where the iterable of passages raises, what it had yielded is queued, and
+    its error is raised then.
 
     Args:
         store: The database.
@@ -48,6 +50,7 @@ def enqueue(
         progress: Called with the number of passages done since the last call.
 
     Raises:
+        UsageError: ``passages`` is no iterable, or holds something that is no passage.
         CorpusNotFound: no corpus has this name, or it was deleted meanwhile.
         CorpusSwitched: another generation of the corpus took its name meanwhile.
     """
@@ -57,18 +60,19 @@ def enqueue(
     counts: Counter[str] = Counter()
     with store.transaction() as tx:
         corpus = corpora.get_corpus(tx, corpus_name)
-    for portion in portions(passages, most=BATCH, length=text_length):
-        accepted: list[Passage] = []
-        for item in portion:
-            refused = item if isinstance(item, Rejected) else problem(item, seen)
-            if refused is not None:
-                rejected.append(refused)
-            elif isinstance(item, Passage):
-                accepted.append(item)
-        if accepted:
-            counts += _enqueued(store, corpus, accepted, extractions or {})
-        if progress:
-            progress(len(portion))
+    with readable(passages) as read:
+        for portion in portions(read, most=BATCH, length=text_length):
+            accepted: list[Passage] = []
+            for item in portion:
+                refused = item if isinstance(item, Rejected) else problem(item, seen)
+                if refused is not None:
+                    rejected.append(refused)
+                elif isinstance(item, Passage):
+                    accepted.append(item)
+            if accepted:
+                counts += _enqueued(store, corpus, accepted, extractions or {})
+            if progress:
+                progress(len(portion))
     return EnqueueSummary(**counts, rejected=tuple(rejected), seconds=time.perf_counter() - start)
 
 
@@ -82,11 +86,10 @@ def _enqueued(
     with store.transaction() as tx:
         corpora.hold_named(tx, corpus)
         # From here on no worker can write an older text over these.
-        queue.lock_queued(tx, corpus.corpus_id, list(hashes))
+        waiting = queue.lock_queued(tx, corpus.corpus_id, list(hashes))
         known = writing.known_passages(tx, corpus.corpus_id, passages)
         current = {key: one for key, one in known.items() if one.is_current(hashes[key])}
-        if current:
-            queue.withdraw_queued(tx, corpus.corpus_id, list(current))
+        queue.withdraw_seen(tx, corpus.corpus_id, {key: waiting[key] for key in current if key in waiting})
         relabelled = [p for p in passages if p.key in current and current[p.key].relabelled]
         if relabelled:
             writing.relabel_passages(tx, corpus.corpus_id, relabelled)

@@ -9,6 +9,7 @@ from decimal import Decimal
 from evireform.ingestion.checks import problem
 from evireform.ingestion.portions import portions, text_length
 from evireform.ingestion.preparing import content_hash
+from evireform.ingestion.reading import readable
 from evireform.language import Language
 from evireform.language.tokens import BYTES_PER_TOKEN
 from evireform.prices import price_of
@@ -78,16 +79,17 @@ def estimate(
         tenant_id = found.tenant_id if found else corpora.current_tenant(tx)
     total = _Sum()
     seen: set[bytes] = set()
-    for portion in portions(passages, most=BATCH, length=text_length):
-        refused = [item if isinstance(item, Rejected) else problem(item, seen) for item in portion]
-        accepted = [
-            item for item, why in zip(portion, refused, strict=True)
-            if why is None and isinstance(item, Passage)
-        ]  # fmt: skip
-        total.rejected += len(portion) - len(accepted)
-        with store.transaction(read_only=True) as tx:
-            new = _new(tx, found, accepted, titles, extractions or {}, total)
-            _add(tx, tenant_id, language.expected_calls(new), settings, total)
+    with readable(passages) as read:
+        for portion in portions(read, most=BATCH, length=text_length):
+            refused = [item if isinstance(item, Rejected) else problem(item, seen) for item in portion]
+            accepted = [
+                item for item, why in zip(portion, refused, strict=True)
+                if why is None and isinstance(item, Passage)
+            ]  # fmt: skip
+            total.rejected += len(portion) - len(accepted)
+            with store.transaction(read_only=True) as tx:
+                new = _new(tx, found, accepted, titles, extractions or {}, total)
+                _add(tx, tenant_id, language.expected_calls(new), settings, total)
     return _estimate(store, tenant_id, found, total, settings)
 
 

@@ -26,16 +26,18 @@ from evireform.records import (
     SpaceRow,
     with_title,
 )
-from evireform.store import corpora, queue, spaces, writing
+from evireform.store import corpora, generations, queue, spaces, writing
 from evireform.store.connection import Store
 from evireform.store.writing import PreparedPassage, Written
 
 PATIENCE_S = 2.0
 """Longest time that an extraction waits for others to be written with; about as long as a call may be."""
 
-_ITS_OWN_FAULT = ("22", "23", "54", "57014")
-"""Beginnings of SQLSTATE that blame the rows: data exception, constraint violation, limit exceeded, and a
-statement that took too long, as too many rows do."""
+_ITS_OWN_FAULT = ("22", "23", "54")
+"""Beginnings of SQLSTATE that blame the rows: data exception, constraint violation, limit exceeded."""
+
+_CANCELED = "57014"
+"""A statement that took too long, as too many rows do; or one that waited for others: see `_blames`."""
 
 _LARGE = 1_000
 """Passages written to a known corpus until the planner gets new statistics; a new one gets them at once."""
@@ -66,7 +68,8 @@ class Work:
     """A passage that is to be extracted and written.
 
     ``ready`` is its ready-made extraction, where it has one; ``failed_hash`` the hash under which it failed,
-    where it is tried again; ``lease`` that under which a worker has it from the queue.
+    where it is tried again; ``lease`` that under which a worker has it from the queue; ``waiting`` the ticket
+    of an older text that waits under its key.
     """
 
     passage: Passage
@@ -74,6 +77,7 @@ class Work:
     ready: Extraction | None = None
     failed_hash: bytes | None = None
     lease: Leased | None = None
+    waiting: int | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -125,9 +129,9 @@ class Job:
                 self._check_language()
             spaces.ensure_index(self.store, self.space, threshold=self.index_threshold)
         except CorpusSwitched as error:
-            self.tally.stopped = str(error)
+            self.tally.stop(str(error), "switched")
         except KeyboardInterrupt as error:
-            self.tally.stopped = "interrupted"
+            self.tally.stop("interrupted", "interrupted")
             with suppress(KeyboardInterrupt, EvireformError):  # one more Ctrl-C; a database that is gone too
                 self._write()
             raise Interrupted(self.tally.summary()) from error
@@ -209,21 +213,21 @@ class Job:
         with self.store.transaction() as tx:
             corpora.hold_named(tx, self.corpus)
             # From here on no worker can write an older text over these.
-            queue.lock_queued(tx, self.corpus.corpus_id, list(works))
+            waiting = queue.lock_queued(tx, self.corpus.corpus_id, list(works))
             known = writing.known_passages(tx, self.corpus.corpus_id, passages)
             current = [
                 p for p in passages if p.key in known and known[p.key].is_current(works[p.key].content_hash)
             ]
             relabelled = [p for p in current if known[p.key].relabelled]
-            if current:
-                queue.withdraw_queued(tx, self.corpus.corpus_id, [p.key for p in current])
+            older = {p.key: waiting[p.key] for p in current if p.key in waiting}
+            queue.withdraw_seen(tx, self.corpus.corpus_id, older)
             if relabelled:
                 writing.relabel_passages(tx, self.corpus.corpus_id, relabelled)
         self.tally.changed += len(relabelled)
         self.tally.unchanged += len(current) - len(relabelled)
         for p in current:
             del works[p.key]
-        return list(works.values())
+        return [replace(work, waiting=waiting.get(key)) for key, work in works.items()]
 
     def _units(self, batches: Iterable[list[Work]]) -> Iterator[list[Work]]:
         """What goes into one call of `extract`: a passage where the backend wants it so; else as many as take
@@ -263,7 +267,7 @@ class Job:
             extraction = with_spans(work.ready, work.passage.text) if work.ready else made[work.passage.key]
             self.tally.count_calls(extraction.calls)
             if extraction.in_vain:
-                self.tally.stopped = self.tally.stopped or extraction.error
+                self.tally.stop(extraction.error, extraction.in_vain)
                 break
             extractions.append(extraction)
         return extractions
@@ -297,7 +301,7 @@ class Job:
             else:
                 self.tally.count_written([prepared for _, prepared in batch], self._written(batch))
         except DatabaseError as error:
-            if not error.sqlstate.startswith(_ITS_OWN_FAULT):
+            if not _blames(error, len(batch)):
                 raise
             if len(batch) > 1:
                 for one in batch:
@@ -314,11 +318,10 @@ class Job:
 
     def _written(self, batch: Sequence[tuple[Work, PreparedPassage]]) -> Written:
         again = {work.passage.key: work.failed_hash for work, _ in batch if work.failed_hash is not None}
-        new = [work.passage.key for work, _ in batch if work.failed_hash is None]
+        older = {work.passage.key: work.waiting for work, _ in batch if work.waiting is not None}
         prepared = [prepared for _, prepared in batch]
         with self.store.transaction() as tx:
-            if new:  # what waits under these keys is older
-                queue.withdraw_queued(tx, self.corpus.corpus_id, new)
+            queue.withdraw_seen(tx, self.corpus.corpus_id, older)  # what was queued since is newer
             if again:
                 still = writing.lock_failed_passages(tx, self.corpus.corpus_id, again)
                 prepared = [one for one in prepared if one.passage.key in still]
@@ -354,13 +357,21 @@ class Job:
         return {"file" if work.ready else self.language.extractor for work in tried}
 
     def _check_extractor(self, name: str) -> None:
-        """Record what extracts this corpus; say so where another one did before."""
+        """Record what extracts this corpus; say so where another one did before.
+
+        Raises:
+            ExtractorMismatch: another one did, and the corpus is a shadow, which has one.
+        """
         if name in self.extractors:
             return
-        before = _AND.join(self.extractors)
-        self.extractors.append(name)
         with self.store.transaction() as tx:
-            corpora.hold_named(tx, self.corpus)
+            before = corpora.lock_extractor(tx, self.corpus)  # others may have recorded theirs meanwhile
+            self.extractors = before.split(_AND) if before else []
+            if name in self.extractors:
+                return
+            if before and (serving := generations.find_served(tx, self.corpus)):
+                raise generations.other_extractor(serving, self.corpus.name, extractor=before, offered=name)
+            self.extractors.append(name)
             corpora.set_extractor(tx, self.corpus.corpus_id, _AND.join(self.extractors))
         if before:
             self.tally.notes[
@@ -385,6 +396,14 @@ class Job:
                 "the texts do not look like English, which is all that the rules backend knows: "
                 "expect poor propositions, or set a language model"
             ] = None
+
+
+def _blames(error: DatabaseError, passages: int) -> bool:
+    """Whether the passages are why the server refused a batch of so many, and not who has them locked."""
+    if error.sqlstate != _CANCELED:
+        return error.sqlstate.startswith(_ITS_OWN_FAULT)
+    # The vectors of a single one are soon written: it has waited for an index.
+    return error.statement in writing.AFTER_LOCKS or (passages > 1 and error.statement in writing.ON_VECTORS)
 
 
 def _work_length(work: Work) -> int:

@@ -113,8 +113,8 @@ class Leases:
             else:
                 share.returned.append(prepared)
         if share.returned:
-            reasons: dict[str, str | None] = {p.passage.key: p.reason for p in share.returned}
-            queue.return_queued(tx, self.corpus.corpus_id, reasons, forgiven=False)
+            reasons = {p.passage.key: p.reason for p in share.returned}
+            queue.return_queued(tx, self.corpus.corpus_id, reasons)
         return share
 
     def settle(self, tx: Transaction, share: Share, written: Written) -> None:
@@ -150,9 +150,7 @@ class Leases:
         if not tickets:
             return
         with self.store.transaction() as tx:
-            held = queue.lock_held(tx, self.corpus.corpus_id, self.worker_id, tickets)
-            if held:
-                queue.return_queued(tx, self.corpus.corpus_id, dict.fromkeys(sorted(held)), forgiven=True)
+            queue.give_back_queued(tx, self.corpus.corpus_id, self.worker_id, tickets)
         self._drop(list(tickets))
 
     def _drop(self, keys: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import TypeVar
 
 from evireform.ingestion.preparing import MOST_ENTITIES, MOST_PROPOSITIONS, LeftOut
-from evireform.records import Extraction, IngestionSummary, ModelCall, Rejected
+from evireform.records import Extraction, IngestionSummary, ModelCall, Rejected, StoppedBy
 from evireform.store.writing import PreparedPassage, Written
 
 Amount = TypeVar("Amount", int, Decimal)
@@ -24,6 +24,7 @@ class Tally:
         begun: Passages that were handed on to be extracted.
         finished: Those of them that are written, refused, or left to another writer.
         stopped: Why the job ended early; empty while it goes on.
+        stopped_by: Of which kind that is.
     """
 
     added: int = 0
@@ -43,17 +44,24 @@ class Tally:
     begun: int = 0
     finished: int = 0
     stopped: str = ""
+    stopped_by: StoppedBy = ""
     model_calls: int = 0
     cached: int = 0
     tokens_in: int | None = 0
     tokens_out: int | None = 0
     cost: Decimal | None = Decimal(0)
     start: float = field(default_factory=time.perf_counter)
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    lock: threading.RLock = field(default_factory=threading.RLock)
 
     @property
     def written(self) -> int:
         return self.added + self.changed
+
+    def stop(self, reason: str, by: StoppedBy) -> None:
+        """Let the job end early; from any thread, and from a signal handler. The first reason counts."""
+        with self.lock:
+            if not self.stopped:
+                self.stopped, self.stopped_by = reason, by
 
     def count_calls(self, calls: Sequence[ModelCall]) -> None:
         """Count what an extraction asked; from any thread. A call that nobody answered took nothing."""
@@ -123,6 +131,7 @@ class Tally:
             dropped_entities=self.dropped_entities,
             truncated=self.truncated,
             stopped=self.stopped,
+            stopped_by=self.stopped_by,
             not_done=self.begun - self.finished,
             model_calls=self.model_calls,
             cached=self.cached,

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
-from evireform.errors import CorpusNotFound, EvireformError, VectorSpaceMismatch
+from evireform.errors import CorpusNotFound, EvireformError, ExtractorMismatch, VectorSpaceMismatch
 from evireform.ingestion.job import Job
 from evireform.ingestion.leases import Leases, OnBatch
 from evireform.records import BatchDone, CorpusRow, IngestionSummary, WorkerSummary
@@ -79,7 +79,7 @@ class Worker:
         """
         self._stopping = True
         if (job := self._job) is not None:
-            job.tally.stopped = job.tally.stopped or "the worker was stopped"
+            job.tally.stop("the worker was stopped", "interrupted")
 
     def summary(self) -> WorkerSummary:
         """What it has done so far."""
@@ -93,9 +93,10 @@ class Worker:
 
         Raises:
             CorpusNotFound: the corpus is not there.
-            VectorSpaceMismatch: the corpus was embedded with another model. One of all corpora is left to
-                other workers then, and noted.
-            DatabaseError: the server vanished, or refused a whole batch.
+            VectorSpaceMismatch, ExtractorMismatch: the corpus was embedded with another model, or is a shadow
+                that another one extracts. One of all corpora is left to other workers then, and noted.
+            DatabaseError: the server vanished or refused a whole batch, or others had locked for too long
+                what it was to write; what was in hand is given back.
             KeyboardInterrupt: Ctrl-C; what was finished is written, and the rest given back, by then.
         """
         self._started = time.perf_counter()
@@ -133,7 +134,7 @@ class Worker:
             if self._corpus is not None:
                 raise
             return True
-        except VectorSpaceMismatch as error:
+        except (VectorSpaceMismatch, ExtractorMismatch) as error:
             if self._corpus is not None:
                 raise
             self._refused.add(corpus.corpus_id)
@@ -163,15 +164,10 @@ class Worker:
                 leases.give_back()
             except EvireformError as error:
                 _log.warning("what was in hand is not given back before its lease ends: %s", error)
-        if summary.stopped and not self._stopping and not self._switched(job.corpus):
+        # Where another generation has the corpus's name by now, its queue is looked at next.
+        if summary.stopped and not self._stopping and summary.stopped_by != "switched":
             self._stopping = True
             self._summary = replace(self._summary, reason=summary.stopped)
-
-    def _switched(self, corpus: CorpusRow) -> bool:
-        """Whether another generation has the corpus's name by now: its queue is looked at next."""
-        with self._store.transaction(read_only=True) as tx:
-            now = corpora.find_corpus(tx, corpus.name)
-        return now is None or now.corpus_id != corpus.corpus_id
 
     def _count(self, done: BatchDone) -> None:
         so_far = self._summary

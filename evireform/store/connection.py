@@ -44,6 +44,7 @@ class Transaction:
         exact: Whether vector searches scan every vector of their partition (see `store.searching.nearest`).
         tenant: Name of the tenant whose corpora are looked up; empty is the one of the role.
         role: Whose rights it has; empty is the login role.
+        gates: Ids of the corpora whose gates it has passed (see `store.corpora`).
     """
 
     def __init__(self, connection: sa.Connection, *, tenant: str = "", role: str = "") -> None:
@@ -52,6 +53,7 @@ class Transaction:
         self.role = role
         self.tally = Tally()
         self.exact = False
+        self.gates: set[int] = set()
 
     @property
     def driver(self) -> psycopg.Connection[Any]:
@@ -215,6 +217,7 @@ class Store:
             statement_timeout_s: Instead of the store's own.
 
         Raises:
+            UsageError: the store was closed.
             DatabaseUnreachable: no connection.
             SchemaMissing: the tables are not there, or old.
             SchemaTooNew: a newer evireform migrated them.
@@ -255,6 +258,8 @@ class Store:
 
         It is on the primary unless ``engine`` is the `reader`.
         """
+        if self._closed:
+            raise errors.UsageError("the database was closed: connect to it again")
         engine = engine or self.engine
         with _translated("connect", standby=engine is not self.engine):
             connection = engine.connect()
@@ -300,7 +305,7 @@ def search_path(schema: str, extension: list[tuple[Any, ...]]) -> str:
 def _checked_url(url: str) -> str:
     try:
         conninfo_to_dict(url)
-    except psycopg.ProgrammingError:
+    except (psycopg.ProgrammingError, UnicodeEncodeError):
         # Neither the driver's message nor the exception: both may quote the password.
         raise errors.UsageError(
             "libpq does not understand the database URL: write postgresql://user@host/database, "
@@ -347,6 +352,9 @@ _TAKING = dict.fromkeys(
 
 _CANCELED = "57014"
 
+_WAITS = ("hold_", "lock_", "share_", "close_")
+"""Beginnings of the names of statements that wait for others, and do nothing else."""
+
 _IN_USE = "55P03"
 """lock_not_available: `drop_space_partition` gives up, so that searches need not wait behind it."""
 
@@ -373,6 +381,8 @@ def translate(exc: psycopg.Error, name: str, *, standby: bool = False) -> errors
     problem, remedy = f"the database refused `{name}` ({said})", ""
     if state == _CANCELED:
         problem, remedy = f"`{name}` was canceled ({said})", "raise statement_timeout_s, or ask for less"
+        if name.startswith(_WAITS):
+            remedy = "others work on the same: repeat it when they have ended, or raise statement_timeout_s"
     elif state == _WAITED:
         kind = errors.DatabaseUnreachable
         problem = f"the server heard nothing for too long in an open transaction ({said})"
@@ -387,6 +397,11 @@ def translate(exc: psycopg.Error, name: str, *, standby: bool = False) -> errors
         kind, remedy = errors.PermissionMissing, "this server only answers searches: connect to its primary"
     elif state == READS_ONLY:
         kind, remedy = errors.PermissionMissing, _TAKING.get(name, GRANTS)
+    elif name == "take_role" and state == "22023":  # invalid_parameter_value
+        problem, remedy = (
+            f"no such role can be taken ({said})",
+            "name another (--as-role, or the setting `role`)",
+        )
     elif state in _MISSING:
         kind, remedy = errors.SchemaMissing, INIT
     elif state in _UNREACHABLE or state[:2] in ("08", "28") or (not state and _is_lost(exc)):

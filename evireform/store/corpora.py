@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import sqlalchemy as sa
@@ -134,6 +134,25 @@ def corpora_of(tx: Transaction, condition: sa.ColumnElement[bool]) -> list[Corpu
     return [_corpus(row) for row in tx.core(query)]
 
 
+def is_there(tx: Transaction, corpus_id: int) -> bool:
+    """Whether a corpus still exists, whatever its name."""
+    return bool(corpora_of(tx, corpus_table.c.corpus_id == corpus_id))
+
+
+def lock_extractor(tx: Transaction, corpus: CorpusRow) -> str:
+    """What makes the propositions of a corpus by now, kept so until the transaction ends.
+
+    It stands instead of `hold_named`, whose errors it has, for who is to record another extractor.
+    """
+    share_gate(tx, corpus.corpus_id)
+    rows = tx.run("lock_extractor", {"corpus_id": corpus.corpus_id})
+    if not rows:
+        raise CorpusNotFound(_GONE)
+    if rows[0][0] != corpus.name:
+        raise _renamed(corpus, rows[0][0])
+    return str(rows[0][1])
+
+
 def set_extractor(tx: Transaction, corpus_id: int, extractor: str) -> None:
     """Record what makes the propositions of a corpus."""
     tx.core(sa.update(corpus_table).where(corpus_table.c.corpus_id == corpus_id).values(extractor=extractor))
@@ -149,6 +168,7 @@ def hold_corpus(tx: Transaction, corpus_id: int) -> str:
     Raises:
         CorpusNotFound: it was deleted meanwhile.
     """
+    share_gate(tx, corpus_id)
     rows = tx.run("hold_corpus", {"corpus_id": corpus_id})
     if not rows:
         raise CorpusNotFound(_GONE)
@@ -162,8 +182,23 @@ def lock_corpus(tx: Transaction, corpus_id: int) -> None:
     Raises:
         CorpusNotFound: it was deleted meanwhile.
     """
-    if not tx.run("lock_corpus", {"corpus_id": corpus_id}):
+    if not lock_corpora(tx, [corpus_id]):
         raise CorpusNotFound(_GONE)
+
+
+def lock_corpora(tx: Transaction, corpus_ids: Sequence[int]) -> dict[int, str]:
+    """`lock_corpus` for several at once. Returns the names that they have by now, of those that are there."""
+    for corpus_id in sorted(corpus_ids):
+        tx.run("close_gate", {"corpus_id": corpus_id})
+        tx.gates.add(corpus_id)
+    return {row[0]: row[1] for row in tx.run("lock_corpora", {"corpus_ids": list(corpus_ids)})}
+
+
+def share_gate(tx: Transaction, corpus_id: int) -> None:
+    """Stand in line with those who want the corpus alone; once a transaction, before its row is locked."""
+    if corpus_id not in tx.gates:
+        tx.run("share_gate", {"corpus_id": corpus_id})
+        tx.gates.add(corpus_id)
 
 
 def hold_named(tx: Transaction, corpus: CorpusRow, *, writing_to: SpaceRow | None = None) -> None:
@@ -179,18 +214,23 @@ def hold_named(tx: Transaction, corpus: CorpusRow, *, writing_to: SpaceRow | Non
         CorpusSwitched: another generation has its name by now (see `evireform.generations`).
         VectorSpaceMismatch: another space is the active one by now.
     """
+    share_gate(tx, corpus.corpus_id)
     rows = tx.run("hold_corpus", {"corpus_id": corpus.corpus_id})
     if not rows:
         raise CorpusNotFound(_GONE)
     now, space_id = rows[0]
     if now != corpus.name:
-        raise CorpusSwitched(
-            f"corpus {corpus.name!r} was switched to another generation meanwhile (this one is called "
-            f"{now!r} now): repeat it, and it goes on in the new one",
-            name=corpus.name,
-        )
+        raise _renamed(corpus, now)
     if writing_to is not None and space_id != writing_to.space_id:
         raise switched(tx, writing_to)
+
+
+def _renamed(corpus: CorpusRow, now: str) -> CorpusSwitched:
+    return CorpusSwitched(
+        f"corpus {corpus.name!r} was switched to another generation meanwhile (this one is called "
+        f"{now!r} now): repeat it, and it goes on in the new one",
+        name=corpus.name,
+    )
 
 
 def find_locked(tx: Transaction, name: str) -> CorpusRow:
@@ -218,19 +258,29 @@ def delete_corpus(tx: Transaction, name: str) -> None:
         CorpusNotFound: no corpus has this name.
         CorpusSwitched: another generation took the name meanwhile.
     """
-    delete_found_corpus(tx, find_locked(tx, name))
+    delete_found_corpus(tx, get_corpus(tx, name))
 
 
 def delete_found_corpus(tx: Transaction, row: CorpusRow) -> None:
-    """Delete a corpus that was looked up.
+    """Delete a corpus that was looked up, after the transactions that write into it have ended.
 
-    The partitions go late, because dropping one keeps every search waiting until the transaction ends, but
-    while the corpus is there: whose they are is asked of it.
+    Its shadow is locked with it, in the order of their ids, for in the end it shadows nothing. The partitions
+    go late, because dropping one keeps every search waiting until the transaction ends, but while the corpus
+    is there: whose they are is asked of it.
+
+    Raises:
+        CorpusNotFound: it was deleted meanwhile.
+        CorpusSwitched: another generation took its name meanwhile.
     """
     name = row.name
     this = corpus_table.c.corpus_id == row.corpus_id
-    if not tx.core(sa.select(corpus_table.c.corpus_id).where(this).with_for_update()):
+    now = _lock_with_shadow(tx, row.corpus_id)
+    if now is None:
         raise CorpusNotFound(f"no corpus is called {name!r} any more: it was deleted meanwhile", name=name)
+    if now != name:
+        raise CorpusSwitched(
+            f"corpus {name!r} was switched to another generation meanwhile: repeat it", name=name
+        )
     space_ids = [found[0] for found in tx.run("partitions_of_corpus", {"corpus_id": row.corpus_id})]
     tx.run("delete_corpus_parts", {"corpus_id": row.corpus_id})
     tx.run("forget_corpus", {"corpus_id": row.corpus_id})
@@ -239,6 +289,18 @@ def delete_found_corpus(tx: Transaction, row: CorpusRow) -> None:
     for space_id in space_ids:
         tx.run("drop_space_partition", {"corpus_id": row.corpus_id, "space_id": space_id})
     tx.core(sa.delete(corpus_table).where(this))
+
+
+def _lock_with_shadow(tx: Transaction, corpus_id: int) -> str | None:
+    """Lock a corpus and what points at it as its shadow. Returns its name; None where it is gone."""
+    shadows = sa.select(corpus_table.c.corpus_id).where(corpus_table.c.shadow_of == corpus_id)
+    locked: set[int] = set()
+    name: str | None = None
+    while not (wanted := {corpus_id, *(found[0] for found in tx.core(shadows))}) <= locked:
+        # The second time it is for a shadow that was made meanwhile, whose id is the higher one.
+        name = lock_corpora(tx, sorted(wanted)).get(corpus_id)
+        locked |= wanted
+    return name
 
 
 def create_space(
@@ -388,7 +450,7 @@ def check_name(name: str) -> None:
         UsageError: it cannot.
     """
     if not name.strip() or "\0" in name or len(name) > 200 or well_formed(name) != name:
-        raise UsageError(f"a corpus needs a name of 1 to 200 characters, not {name!r}")
+        raise UsageError(f"a corpus needs a name of 1 to 200 characters, not {name[:50]!r}")
 
 
 def _corpora() -> sa.Select[Any]:

@@ -39,16 +39,21 @@ class Decisions:
 
     targets: Mapping[tuple[str, str], str]
 
-    def way(self, canonical: str) -> list[str]:
-        """A name, what it stands for everywhere, what that stands for, and so on.
+    def way(self, canonical: str, passage_key: str = EVERYWHERE) -> list[str]:
+        """A name, what it stands for (everywhere, or first in a passage), what that stands for, and so on.
 
-        >>> Decisions({("a", ""): "b", ("b", ""): "c"}).way("a")
-        ['a', 'b', 'c']
+        >>> decisions = Decisions({("a", ""): "b", ("b", ""): "c", ("b", "k"): "d"})
+        >>> decisions.way("a"), decisions.way("a", "k")
+        (['a', 'b', 'c'], ['a', 'b', 'd'])
         """
         names = [canonical]
-        while (target := self.targets.get((names[-1], EVERYWHERE), "")) and target not in names:
+        while (target := self._next(names[-1], passage_key)) and target not in names:
             names.append(target)
         return names
+
+    def _next(self, canonical: str, passage_key: str) -> str:
+        everywhere = self.targets.get((canonical, EVERYWHERE), "")
+        return self.targets.get((canonical, passage_key), everywhere)
 
     def root(self, canonical: str) -> str:
         """What a name stands for, in a passage about which nothing was decided."""

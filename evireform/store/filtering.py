@@ -115,7 +115,14 @@ def allows_any(tx: Transaction, corpus_id: int, where: Filter) -> bool:
     return not Allowed(tx, corpus_id, where, most=0, breadth=0).few
 
 
-def unheld_names(tx: Transaction, corpus_id: int, where: Filter) -> list[str]:
-    """The names of a filter that no passage of the corpus has a value under."""
-    names = sorted({condition.name for condition in where})
-    return [row[0] for row in tx.run("unheld_names", {"corpus_id": corpus_id, "names": names})]
+def unmet(tx: Transaction, corpus_id: int, where: Filter) -> list[str]:
+    """What is odd about a filter: names under which no passage has a value, or none of the kind asked for."""
+    held: dict[str, set[str]] = {condition.name: set() for condition in where}
+    for name, kind in tx.run("held_kinds", {"corpus_id": corpus_id, "names": sorted(held)}):
+        held[name].add(kind)
+    odd = [f"no passage has a value under {name!r}" for name, kinds in sorted(held.items()) if not kinds]
+    for one in intervals(where):
+        kinds = held[one["name"]]
+        if kinds and one["kind"] not in kinds:
+            odd.append(f"the values under {one['name']!r} are of the kind {' or '.join(sorted(kinds))}")
+    return list(dict.fromkeys(odd))

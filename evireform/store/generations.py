@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from evireform.errors import CorpusNotFound, CorpusSwitched, UsageError
+from evireform.errors import CorpusNotFound, CorpusSwitched, ExtractorMismatch, UsageError
 from evireform.records import CorpusRow, Passage, Titles
 from evireform.store import corpora
 from evireform.store.schema import corpus as corpus_table
@@ -57,6 +57,23 @@ def find_served(tx: Transaction, corpus: CorpusRow) -> str:
     return str(names[0][0]) if names else ""
 
 
+def others(tx: Transaction, corpus: CorpusRow) -> list[CorpusRow]:
+    """The corpus that is to replace this one, or that this one is to replace."""
+    shadow, served = find_shadow(tx, corpus), find_served(tx, corpus)
+    return [*([shadow] if shadow else []), *([corpora.get_corpus(tx, served)] if served else [])]
+
+
+def other_extractor(
+    serving_name: str, shadow_name: str, *, extractor: str, offered: str
+) -> ExtractorMismatch:
+    """The error of who would extract a shadow with another extractor than its own."""
+    return ExtractorMismatch(
+        f"{shadow_name!r} was extracted by {extractor}, and {offered} is set now: a generation has one "
+        "extractor, so set that one again, or drop it first (`evireform generation drop --corpus "
+        f"{serving_name}`)"
+    )
+
+
 def served(tx: Transaction) -> list[str]:
     """Names of the corpora that have a shadow."""
     query = sa.select(corpus_table.c.shadow_of).where(corpus_table.c.shadow_of.is_not(None))
@@ -96,12 +113,15 @@ def lock(tx: Transaction, *held: CorpusRow) -> None:
         CorpusNotFound: one was deleted meanwhile.
         CorpusSwitched: one has another name by now.
     """
-    _check_names(held, tx.run("lock_corpora", {"corpus_ids": [corpus.corpus_id for corpus in held]}))
+    _check_names(held, corpora.lock_corpora(tx, [corpus.corpus_id for corpus in held]))
 
 
 def hold(tx: Transaction, *held: CorpusRow) -> None:
     """`corpora.hold_named` for several corpora. The errors are those of `lock`."""
-    _check_names(held, tx.run("hold_corpora", {"corpus_ids": [corpus.corpus_id for corpus in held]}))
+    corpus_ids = sorted(corpus.corpus_id for corpus in held)
+    for corpus_id in corpus_ids:
+        corpora.share_gate(tx, corpus_id)
+    _check_names(held, dict(tx.run("hold_corpora", {"corpus_ids": corpus_ids})))
 
 
 def find_held(tx: Transaction, name: str) -> tuple[CorpusRow, CorpusRow | None]:
@@ -184,8 +204,7 @@ def _update(tx: Transaction, corpus: CorpusRow, **values: object) -> None:
     tx.core(sa.update(corpus_table).where(corpus_table.c.corpus_id == corpus.corpus_id).values(**values))
 
 
-def _check_names(expected: Sequence[CorpusRow], rows: Sequence[tuple[object, ...]]) -> None:
-    names = {row[0]: row[1] for row in rows}
+def _check_names(expected: Sequence[CorpusRow], names: Mapping[int, str]) -> None:
     for corpus in expected:
         if corpus.corpus_id not in names:
             raise CorpusNotFound(f"corpus {corpus.name!r} was deleted meanwhile", name=corpus.name)

@@ -57,10 +57,14 @@ class Enqueued:
     replaced: tuple[str, ...]
 
 
-def lock_queued(tx: Transaction, corpus_id: int, passage_keys: Sequence[str]) -> None:
-    """Lock what waits under some keys: no worker can write it until the transaction ends."""
+def lock_queued(tx: Transaction, corpus_id: int, passage_keys: Sequence[str]) -> dict[str, int]:
+    """Lock what waits under some keys, so that no worker writes it before the transaction ends.
+
+    Returns:
+        The keys that wait, each with its ticket.
+    """
     corpora.hold_corpus(tx, corpus_id)
-    tx.run("lock_queued", {"corpus_id": corpus_id, "passage_keys": list(passage_keys)})
+    return dict(tx.run("lock_queued", {"corpus_id": corpus_id, "passage_keys": list(passage_keys)}))
 
 
 def enqueue_passages(
@@ -92,6 +96,14 @@ def withdraw_queued(tx: Transaction, corpus_id: int, passage_keys: Sequence[str]
     corpora.hold_corpus(tx, corpus_id)
     rows = tx.run("withdraw_queued", {"corpus_id": corpus_id, "passage_keys": list(passage_keys)})
     return [row[0] for row in rows]
+
+
+def withdraw_seen(tx: Transaction, corpus_id: int, tickets: Mapping[str, int]) -> None:
+    """Take passages out of the queue as they were seen by `lock_queued`, and nothing that came later."""
+    if tickets:
+        corpora.hold_corpus(tx, corpus_id)
+        parameters = {"passage_keys": list(tickets), "tickets": list(tickets.values())}
+        tx.run("withdraw_seen", {"corpus_id": corpus_id, **parameters})
 
 
 def claim_queued(
@@ -126,7 +138,7 @@ def extend_leases(
 
 
 def lock_held(tx: Transaction, corpus_id: int, worker_id: int, tickets: Mapping[str, int]) -> set[str]:
-    """Lock passages that a worker is to write or to give back; gives those that it still holds.
+    """Lock passages that a worker is to write; gives those that it still holds.
 
     Args:
         tx: An open transaction.
@@ -140,19 +152,19 @@ def lock_held(tx: Transaction, corpus_id: int, worker_id: int, tickets: Mapping[
     return {row[0] for row in rows}
 
 
-def return_queued(
-    tx: Transaction, corpus_id: int, reasons: Mapping[str, str | None], *, forgiven: bool
-) -> None:
-    """Give back passages that `lock_held` locked.
-
-    Args:
-        tx: The transaction that locked them.
-        corpus_id: The corpus.
-        reasons: Key to the reason why the attempt failed; None keeps the one before.
-        forgiven: Whether it counts as no attempt.
-    """
-    parameters = {"passage_keys": list(reasons), "reasons": list(reasons.values()), "forgiven": int(forgiven)}
+def return_queued(tx: Transaction, corpus_id: int, reasons: Mapping[str, str]) -> None:
+    """Give back passages that `lock_held` locked, each with the reason why the attempt failed."""
+    parameters = {"passage_keys": list(reasons), "reasons": list(reasons.values())}
     tx.run("return_queued", {"corpus_id": corpus_id, **parameters})
+
+
+def give_back_queued(tx: Transaction, corpus_id: int, worker_id: int, tickets: Mapping[str, int]) -> None:
+    """Give back what a worker still holds, as if it had not taken it; also while the corpus is locked.
+
+    The arguments are those of `lock_held`.
+    """
+    parameters = {"passage_keys": list(tickets), "tickets": list(tickets.values())}
+    tx.run("give_back_queued", {"corpus_id": corpus_id, "worker_id": worker_id, **parameters})
 
 
 def queues(tx: Transaction, rows: Sequence[CorpusRow]) -> list[tuple[CorpusRow, bool]]:

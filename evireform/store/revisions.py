@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from evireform.store.connection import Transaction
 
 GRANTS = (
-    "connect as another role, or let the owner of the tables make this one a writer of a tenant, or a reader, "
-    "who only searches: `evireform tenant grant`"
+    "connect as another role, or let the owner of the tables make this one a writer of a tenant, "
+    "or a reader, who only searches: `evireform tenant grant`"
 )
 
 INIT = "run `evireform init`"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from evireform.errors import CorpusNotFound, DatabaseError, DatabaseUnreachable, UsageError
 from evireform.records import SpaceReport
 from evireform.store import corpora
 from evireform.store.statements import WIDEST
@@ -55,7 +58,8 @@ def open_or_create(tx: Transaction, corpus: CorpusRow, kind: Kind, encoder: Enco
 def ensure_index(store: Store, space: SpaceRow, *, threshold: int) -> bool:
     """Build the HNSW index of a space that has grown to ``threshold`` vectors; tells whether it did.
 
-    Where it holds signs, as that of wide vectors does, `WIDE_FACTOR` times as many are waited for.
+    Where it holds signs, as that of wide vectors does, `WIDE_FACTOR` times as many are waited for. The errors
+    are those of `kept`.
     """
     if space.indexed:
         return False
@@ -64,7 +68,7 @@ def ensure_index(store: Store, space: SpaceRow, *, threshold: int) -> bool:
     with store.transaction() as tx:
         if tx.run("space_size", parameters)[0][0] < threshold:
             return False
-    with store.transaction(statement_timeout_s=0) as tx:
+    with kept(store, space), store.transaction(statement_timeout_s=0) as tx:
         return bool(tx.run("create_space_index", parameters)[0][0])
 
 
@@ -73,15 +77,50 @@ def wide_factor(dimensions: int) -> int:
     return WIDE_FACTOR if dimensions > WIDEST else 1
 
 
+@contextmanager
+def kept(store: Store, space: SpaceRow) -> Iterator[None]:
+    """Whatever the server says about a space that was dropped meanwhile: say that it was.
+
+    Raises:
+        CorpusNotFound: its corpus was deleted meanwhile.
+        UsageError: it was dropped meanwhile.
+        DatabaseError: something else went wrong.
+    """
+    try:
+        yield
+    except DatabaseUnreachable:
+        raise
+    except DatabaseError:
+        with store.transaction(read_only=True) as tx:
+            require(tx, space)
+        raise
+
+
+def require(tx: Transaction, space: SpaceRow) -> None:
+    """Refuse to go on with a space that is gone.
+
+    Raises:
+        CorpusNotFound: its corpus was deleted meanwhile.
+        UsageError: it was dropped meanwhile.
+    """
+    if not corpora.is_there(tx, space.corpus_id):
+        raise CorpusNotFound("the corpus was deleted meanwhile")
+    if space.space_id not in {one.space_id for one in corpora.spaces(tx, space.corpus_id)}:
+        raise UsageError(
+            f"space {space.space_id} ({space.kind}s, {space.model}) was dropped meanwhile: "
+            "`evireform space show` shows those that are left"
+        )
+
+
 def rebuild_index(store: Store, space: SpaceRow) -> None:
     """Build the HNSW index of a space anew. Searches go on with the old one; writers wait meanwhile.
 
-    It is two transactions, and goes on where an interrupted run stopped.
+    It is two transactions, and goes on where an interrupted run stopped. The errors are those of `kept`.
     """
     parameters = {"corpus_id": space.corpus_id, "space_id": space.space_id}
-    with store.transaction(statement_timeout_s=0) as tx:
+    with kept(store, space), store.transaction(statement_timeout_s=0) as tx:
         tx.run("rebuild_space_index", parameters)
-    with store.transaction() as tx:
+    with kept(store, space), store.transaction() as tx:
         tx.run("swap_space_index", parameters)
 
 

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
 from evireform.errors import PermissionMissing, UsageError
+from evireform.given import shown
 from evireform.records import Access, CorpusRow, TenantMember, TenantRow
 from evireform.store import corpora
 from evireform.store.checks import quoted
@@ -16,6 +17,9 @@ from evireform.wellformed import well_formed
 
 if TYPE_CHECKING:
     from evireform.store.connection import Transaction
+
+
+_NO_ROLES = ("none", "public")
 
 
 def list_tenants(tx: Transaction) -> list[TenantRow]:
@@ -42,7 +46,7 @@ def create_tenant(tx: Transaction, name: str) -> None:
         PermissionMissing: the role does not own the tables.
     """
     if not name.strip() or "\0" in name or len(name) > 200 or well_formed(name) != name:
-        raise UsageError(f"a tenant needs a name of 1 to 200 characters, not {name!r}")
+        raise UsageError(f"a tenant needs a name of 1 to 200 characters, not {shown(name)}")
     _begin(tx)
     made = insert(tenant).values(name=name).on_conflict_do_nothing().returning(tenant.c.tenant_id)
     if not tx.core(made):
@@ -61,8 +65,10 @@ def grant(tx: Transaction, name: str, role: str, access: Access) -> bool:
     """
     if access not in ("writer", "reader"):
         raise UsageError(f"access must be writer or reader, not {access!r}")
-    if not role or "\0" in role or len(role.encode()) > 63:
-        raise UsageError(f"the name of a role has 1 to 63 bytes, unlike {role!r}")
+    if not role or "\0" in role or well_formed(role) != role or len(role.encode()) > 63:
+        raise UsageError(f"the name of a role has 1 to 63 bytes, unlike {shown(role)}")
+    if role in _NO_ROLES or role.startswith("pg_"):
+        raise UsageError(f"no login role can be called {role!r}: PostgreSQL keeps that name for itself")
     tenant_id = _begin(tx, name)
     try:
         made = bool(tx.run("make_role", {"role": role})[0][0])
@@ -103,6 +109,11 @@ def share_answers(tx: Transaction, name: str, shares: bool) -> None:
     """
     tenant_id = _begin(tx, name)
     tx.core(sa.update(tenant).where(tenant.c.tenant_id == tenant_id).values(shares_answers=shares))
+
+
+def corpora_of_tenant(tx: Transaction, name: str) -> list[CorpusRow]:
+    """The corpora of a tenant, for who may delete it; errors as `shut_out`."""
+    return corpora.corpora_of(tx, corpus.c.tenant_id == _begin(tx, name))
 
 
 def shut_out(tx: Transaction, name: str) -> list[CorpusRow]:
@@ -158,5 +169,5 @@ def _begin(tx: Transaction, name: str | None = None) -> int:
     found = tx.core(sa.select(tenant.c.tenant_id).where(tenant.c.name == name).with_for_update())
     if not found:
         names = ", ".join(row[0] for row in tx.core(sa.select(tenant.c.name).order_by(tenant.c.name)))
-        raise UsageError(f"there is no tenant {name!r}; there is {names}")
+        raise UsageError(f"there is no tenant {shown(name)}; there is {names}")
     return int(found[0][0])

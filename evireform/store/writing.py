@@ -24,6 +24,22 @@ if TYPE_CHECKING:
     from evireform.store.connection import Transaction
 
 
+AFTER_LOCKS = frozenset(
+    (
+        "insert_propositions",
+        "insert_mentions",
+        "insert_passage_entities",
+        "settle_entities",
+        "drop_unused_forms",
+        "drop_unused_entities",
+    )
+)
+"""Statements of `write_passages` that run when it has every lock: what takes them long is the rows."""
+
+ON_VECTORS = frozenset(("retract_passages", "insert_embeddings"))
+"""Those that take long for their rows, or for an index that is being built."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedProposition:
     """A proposition ready to be written: its text, its place, and its mentions as (form, canonical)."""
@@ -207,20 +223,44 @@ def insert_vectors(
     vectors: NDArray[np.float32],
 ) -> None:
     """Vectors of new items into a space."""
-    if item_ids:
-        if len(item_ids) != len(vectors):
-            raise ValueError(f"{len(item_ids)} item_ids for {len(vectors)} vectors")
-        ((type_oid,),) = tx.run("vector_type", {})
-        tx.run(
-            "insert_embeddings",
-            {
-                "corpus_id": space.corpus_id,
-                "space_id": space.space_id,
-                "tenant_id": tenant_id,
-                "item_ids": list(item_ids),
-                "vectors": half_vectors(vectors, type_oid=type_oid),
-            },
-        )
+    _insert(tx, "insert_embeddings", space, tenant_id, item_ids, vectors)
+
+
+def fill_vectors(
+    tx: Transaction,
+    space: SpaceRow,
+    *,
+    tenant_id: int,
+    item_ids: Sequence[int],
+    vectors: NDArray[np.float32],
+) -> int:
+    """Vectors of items that have none yet, while others may fill the space too. Returns how many went in."""
+    return len(_insert(tx, "fill_embeddings", space, tenant_id, item_ids, vectors))
+
+
+def _insert(
+    tx: Transaction,
+    statement: str,
+    space: SpaceRow,
+    tenant_id: int,
+    item_ids: Sequence[int],
+    vectors: NDArray[np.float32],
+) -> list[tuple[Any, ...]]:
+    if len(item_ids) != len(vectors):
+        raise ValueError(f"{len(item_ids)} item_ids for {len(vectors)} vectors")
+    if not item_ids:
+        return []
+    ((type_oid,),) = tx.run("vector_type", {})
+    return tx.run(
+        statement,
+        {
+            "corpus_id": space.corpus_id,
+            "space_id": space.space_id,
+            "tenant_id": tenant_id,
+            "item_ids": list(item_ids),
+            "vectors": half_vectors(vectors, type_oid=type_oid),
+        },
+    )
 
 
 def _forget(tx: Transaction, corpus_id: int, passage_keys: Sequence[str], *, keep_log: bool) -> None:
