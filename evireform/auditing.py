@@ -73,7 +73,7 @@ def verify(
     """Compare what derives with what it derives from.
 
     Each corpus is looked at in one snapshot, while others write. In a repair its writers wait; searches do
-    not.
+    not. What is deleted meanwhile, a corpus or a vector space, is not wrong.
 
     Args:
         store: The database.
@@ -107,10 +107,11 @@ def _corpus(
     repair: bool,
     progress: Progress | None,
 ) -> list[Finding]:
-    found: list[Finding | None] = []
+    found: list[Finding] = []
+    of_spaces: list[tuple[SpaceRow, Finding]] = []
 
     def done(*seen: Finding | None) -> None:
-        found.extend(seen)
+        found.extend(finding for finding in seen if finding is not None)
         if progress:
             progress(name, 1, len(OF_A_CORPUS) + 3)
 
@@ -122,18 +123,33 @@ def _corpus(
         for check in OF_A_CORPUS:
             done(_compared(tx, check, corpus, repair=repair))
         done(_entities(tx, corpus, repair=repair))
-        held = corpora.spaces(tx, corpus.corpus_id)
-        done(*(_compared(tx, check, corpus, space, repair=repair) for space in held for check in OF_A_SPACE))
-        # Only this one is promised to be whole: others are from before a switch, or filled when needed.
-        active = [space for space in held if space.active and space.kind == "proposition"]
-        missing = [(space, _compared(tx, MISSING, corpus, space, repair=False)) for space in active]
-    done(
-        *(
-            _filled(store, corpus, space, seen, encoder) if seen and repair else seen
-            for space, seen in missing
-        )
-    )
-    return [finding for finding in found if finding is not None]
+        for space in corpora.spaces(tx, corpus.corpus_id):
+            of_spaces += _of_space(tx, corpus, space, repair=repair)
+        done()
+    if repair:
+        of_spaces = [
+            (space, _filled(store, corpus, space, seen, encoder) if seen.check == MISSING.name else seen)
+            for space, seen in of_spaces
+        ]
+    elif found or of_spaces:
+        # Dropping a partition reaches into a snapshot: what is gone by now is not wrong.
+        with store.transaction(read_only=True) as tx:
+            if not corpora.is_there(tx, corpus.corpus_id):
+                found.clear()
+            there = {space.space_id for space in corpora.spaces(tx, corpus.corpus_id)}
+        of_spaces = [(space, seen) for space, seen in of_spaces if space.space_id in there]
+    done(*(seen for _, seen in of_spaces))
+    return found
+
+
+def _of_space(
+    tx: Transaction, corpus: CorpusRow, space: SpaceRow, *, repair: bool
+) -> list[tuple[SpaceRow, Finding]]:
+    seen = [_compared(tx, check, corpus, space, repair=repair) for check in OF_A_SPACE]
+    # Only this one is promised to be whole: others are from before a switch, or filled when needed.
+    if space.active and space.kind == "proposition":
+        seen.append(_compared(tx, MISSING, corpus, space, repair=False))
+    return [(space, finding) for finding in seen if finding is not None]
 
 
 def _compared(

@@ -16,6 +16,10 @@ Access = Literal["writer", "reader"]
 
 Titles = Literal["off", "on"]
 
+StoppedBy = Literal["", "interrupted", "budget", "server", "switched"]
+"""What ends an ingestion early: somebody, the budget for model calls, a model's server that takes none, or
+another generation under the name of the corpus."""
+
 
 def with_title(title: str, text: str, titles: Titles) -> str:
     """Text as a model sees it: ``title: text`` where the corpus uses titles, else the text alone.
@@ -112,13 +116,13 @@ class Extraction:
 
     ``unsupported`` counts the propositions that are kept although they name what the passage does not,
     ``dropped`` those that are left out for it. ``degraded`` says what had to be forgiven in the answers.
-    ``in_vain`` says that ``error`` would meet any other passage now and is no fault of this one: the budget
-    is spent, or the server takes no call.
+    ``in_vain`` says that ``error`` would meet any other passage now and is no fault of this one, and why: the
+    budget is spent, or the server takes no call.
     """
 
     propositions: tuple[ExtractedProposition, ...] = ()
     error: str = ""
-    in_vain: bool = False
+    in_vain: Literal["", "budget", "server"] = ""
     degraded: str = ""
     unsupported: int = 0
     dropped: int = 0
@@ -412,7 +416,8 @@ class IngestionSummary:
 
     ``propositions`` were written; ``unsupported`` of what the extractor gave name what their passage does not
     and are kept, ``dropped_propositions`` are left out for it. ``stopped`` says why it ended early (empty: it
-    did not); ``not_done`` passages had been read by then, and what may come after them had not.
+    did not), ``stopped_by`` of which kind that is; ``not_done`` passages had been read by then, and what may
+    come after them had not.
 
     Of ``model_calls`` the ``cached`` ones were answered from the ledger. Tokens and ``cost`` are those of the
     answers; None where a server did not count them, or the price is not known.
@@ -431,6 +436,7 @@ class IngestionSummary:
     dropped_entities: int = 0
     truncated: int = 0
     stopped: str = ""
+    stopped_by: StoppedBy = ""
     not_done: int = 0
     model_calls: int = 0
     cached: int = 0

@@ -7,11 +7,18 @@ from dataclasses import replace
 
 from evireform import ingestion
 from evireform.embedding import Encoder
-from evireform.errors import BudgetSpent, ModelCallFailed
+from evireform.errors import BudgetSpent, CorpusSwitched, EvireformError, ModelCallFailed
 from evireform.evaluation.plan import Index, Setup
 from evireform.evaluation.stored import StoredExtractions
-from evireform.records import Extraction, IngestionSummary, Passage, Rejected
+from evireform.records import Extraction, IngestionSummary, Passage, Rejected, StoppedBy
 from evireform.store import corpora
+
+_STOPPED: Mapping[StoppedBy, type[EvireformError]] = {
+    "budget": BudgetSpent,
+    "server": ModelCallFailed,
+    "switched": CorpusSwitched,
+}
+"""What is raised for an ingestion that ended early; an interrupted one raises by itself."""
 
 
 def ingest_all(
@@ -42,6 +49,7 @@ def ingest_all(
         VectorSpaceMismatch: it was embedded with another model.
         BudgetSpent: not all passages could be paid for; those that were are kept.
         ModelCallFailed: the model's server does not answer; the passages that were done are kept.
+        CorpusSwitched: another generation has the name of the corpus by now.
     """
     with setup.store.transaction() as tx:
         corpus = corpora.create_corpus(tx, corpus_name, titles=setup.titles)
@@ -81,7 +89,7 @@ def ingest_all(
         progress=told,
     )
     if summary.stopped:  # half a corpus is none to measure
-        raise (BudgetSpent if "budget" in summary.stopped else ModelCallFailed)(summary.stopped)
+        raise _STOPPED[summary.stopped_by](summary.stopped)
     return replace(summary, notes=(*notes, *summary.notes))
 
 

@@ -53,7 +53,8 @@ def start(
     Raises:
         CorpusNotFound: no corpus has this name.
         CorpusSwitched: the names were switched meanwhile.
-        UsageError: the corpus is a shadow itself, or has one of another name, titles setting or extractor.
+        UsageError: the corpus is a shadow itself, or has one of another name or titles setting.
+        ExtractorMismatch: it has one of another extractor, or somebody began to make one with it meanwhile.
         VectorSpaceMismatch: the shadow was embedded with another model.
         Interrupted: somebody pressed Ctrl-C; it carries the summary of what was done.
     """
@@ -77,6 +78,9 @@ def start(
     )
     deleted = 0
     if not summary.stopped:
+        with store.transaction(read_only=True) as tx:  # another start may have extracted all of it meanwhile
+            now = generations.find_shadow(tx, serving)
+        _check(serving, now, as_name=None, titles=None, language=language)
         deleted = _delete_gone(store, serving, shadow)
         copied += _copy_decisions(store, serving, shadow)
     notes = [
@@ -144,9 +148,8 @@ def _check(
     if titles not in (None, shadow.titles):
         raise UsageError(f"{shadow.name!r} was made with titles {shadow.titles}: {drop}")
     if shadow.extractor not in ("", language.extractor):
-        raise UsageError(
-            f"{shadow.name!r} was extracted by {shadow.extractor}, and {language.extractor} is set now: a "
-            f"generation has one extractor, so set that one again, or {drop}"
+        raise generations.other_extractor(
+            serving.name, shadow.name, extractor=shadow.extractor, offered=language.extractor
         )
 
 

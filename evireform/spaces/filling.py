@@ -11,6 +11,7 @@ from evireform.embedding import Encoder, Vectors
 from evireform.records import CorpusRow, SpaceRow, with_title
 from evireform.store import corpora, writing
 from evireform.store.connection import Store, Transaction
+from evireform.store.spaces import kept
 
 PAGE = 64
 """Texts that are embedded and written together."""
@@ -50,7 +51,8 @@ def fill(
 
     Raises:
         CorpusNotFound: it was deleted meanwhile.
-        DatabaseError: the server vanished, or the space was dropped.
+        UsageError: the space was dropped meanwhile.
+        DatabaseError: the server vanished.
     """
     made, after = 0, 0
     while True:
@@ -59,7 +61,7 @@ def fill(
         if not page:
             return made
         vectors = encode(encoder, space, page)
-        with store.transaction() as tx:
+        with kept(store, space), store.transaction() as tx:
             made += _write(tx, corpus, space, page, vectors)
         after = page[-1].item_id
         if progress:
@@ -111,14 +113,13 @@ def _write(
     )
     ids = {row[0] for row in wanted}
     rows = [row for row in unchanged if page[row].item_id in ids]
-    write(tx, corpus, space, [page[row] for row in rows], vectors[np.array(rows, dtype=np.int64)])
-    return len(rows)
+    return write(tx, corpus, space, [page[row] for row in rows], vectors[np.array(rows, dtype=np.int64)])
 
 
 def write(
     tx: Transaction, corpus: CorpusRow, space: SpaceRow, page: Sequence[Unembedded], vectors: Vectors
-) -> None:
-    """Write vectors of items that nobody else can change meanwhile."""
-    writing.insert_vectors(
+) -> int:
+    """Write vectors of items that nobody else can change meanwhile and that have none. Returns how many."""
+    return writing.fill_vectors(
         tx, space, tenant_id=corpus.tenant_id, item_ids=[item.item_id for item in page], vectors=vectors
     )

@@ -44,7 +44,8 @@ def index(
         progress: Called with the number of items measured since the last call, and how many there are.
 
     Raises:
-        CorpusNotFound: no corpus has this name.
+        CorpusNotFound: no corpus has this name, or it was deleted meanwhile.
+        UsageError: one of its spaces was dropped meanwhile.
     """
     with store.transaction(read_only=True) as tx:
         corpus = corpora.get_corpus(tx, corpus_name)
@@ -93,6 +94,7 @@ def _index(
                 vectors=store_spaces.counts(tx, space).vectors,
             )
         found = store_spaces.reports(tx, space.corpus_id)
+        store_spaces.require(tx, space)  # so it was there a moment ago too
     return IndexReport(
         report=next(one for one in found if one.space.space_id == space.space_id),
         action=action,

@@ -30,7 +30,7 @@ def build(store: Store, corpus_name: str, *, encoder: Encoder, progress: Progres
 
     Raises:
         CorpusNotFound: no corpus has this name, or it was deleted meanwhile.
-        UsageError: the corpus holds no vectors yet.
+        UsageError: the corpus holds no vectors yet, or the new space was dropped meanwhile.
     """
     with store.transaction() as tx:
         corpus = corpora.find_locked(tx, corpus_name)
@@ -62,7 +62,7 @@ def switch(store: Store, corpus_name: str, *, encoder: Encoder, progress: Progre
 
     Raises:
         CorpusNotFound: no corpus has this name, or it was deleted meanwhile.
-        UsageError: the corpus holds no vectors yet, or none of this model.
+        UsageError: the corpus holds no vectors yet, or none of this model, or those were dropped meanwhile.
         DatabaseError: writers add more than can be embedded meanwhile.
     """
     for _ in range(ATTEMPTS):
@@ -98,8 +98,10 @@ def drop(store: Store, corpus_name: str, space_id: int) -> SpaceRow:
         spaces = {space.space_id: space for space in corpora.spaces(tx, corpus.corpus_id)}
         space = spaces.get(space_id)
         if space is None:
-            there = ", ".join(map(str, spaces)) or "none"
-            raise UsageError(f"corpus {corpus_name!r} has no space {space_id}: its spaces are {there}")
+            there = ", ".join(f"{one.space_id} ({one.kind}s, {one.model})" for one in spaces.values())
+            raise UsageError(
+                f"corpus {corpus_name!r} has no space of the number {space_id}; it has {there or 'none'}"
+            )
         if space.active:
             raise UsageError(
                 f"space {space_id} of {space.model} is active: switch to another model before you drop it"
