@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from evireform.cli.commands import confirm, in_utf8
 from evireform.cli.session import Session, takes_session
+
+if TYPE_CHECKING:
+    from evireform.database import Database
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The tenant.", callback=in_utf8)]
 Role = Annotated[str, typer.Argument(metavar="ROLE", help="A login role.", callback=in_utf8)]
@@ -47,8 +50,10 @@ def create(
     """Make a tenant. Only the owner of the tables may."""
     with session.connect(standby=False) as db:
         made = db.create_tenant(name, role=role)
+        belongs = _belongs(db, role)
     text = f"created tenant {name}" + (f"; role {role} writes for it" if role is not None else "")
     _show(session, {"tenant": name, "role": role, "made_role": made}, text, role if made else None)
+    _note_several(session, role, belongs)
 
 
 @takes_session()
@@ -80,8 +85,10 @@ def grant(
     """Make a role a member of a tenant, or change its access; the role is made where it is missing."""
     with session.connect(standby=False) as db:
         made = db.grant_tenant(name, role, access=access.value)
+        belongs = _belongs(db, role)
     document = {"tenant": name, "role": role, "access": access.value, "made_role": made}
     _show(session, document, f"role {role} is a {access.value} of tenant {name}", role if made else None)
+    _note_several(session, role, belongs)
 
 
 @takes_session()
@@ -100,11 +107,11 @@ def delete(
 ) -> None:
     """Delete a tenant with its corpora, log and part of the ledger. Its roles stay, without rights."""
     with session.connect(standby=False) as db:
-        held = sum(one.corpora for one in db.tenants() if one.name == name)
+        held = len(db.corpora_of_tenant(name))
         if not yes:
-            confirm(session, f"Delete tenant {name} with {held} corpora?")
+            confirm(session, f"Delete tenant {name} with {_corpora(held)}?")
         db.delete_tenant(name)
-    text = f"deleted tenant {name} with {held} corpora"
+    text = f"deleted tenant {name} with {_corpora(held)}"
     _show(session, {"tenant": name, "deleted": True, "corpora": held}, text)
 
 
@@ -128,3 +135,20 @@ def _show(session: Session, document: Mapping[str, object], text: str, made: str
     session.show(document, safe(text))
     if made is not None:
         session.note(f"role {made} has no password yet: set one with \\password in `evireform psql`")
+
+
+def _belongs(db: Database, role: str | None) -> list[str]:
+    """The tenants that a role belongs to."""
+    return [one.name for one in db.tenants() if any(member.role == role for member in one.members)]
+
+
+def _note_several(session: Session, role: str | None, belongs: Sequence[str]) -> None:
+    if len(belongs) > 1:
+        session.note(
+            f"role {role} belongs to several tenants now ({', '.join(belongs)}): "
+            "its commands must name one of them (--tenant)"
+        )
+
+
+def _corpora(count: int) -> str:
+    return "1 corpus" if count == 1 else f"{count} corpora"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 
 import psycopg
 import pytest
@@ -341,8 +341,10 @@ def test_a_transaction_that_was_open_when_the_store_was_closed_ends_well_and_is_
     assert driver.closed
 
 
-def test_a_transaction_after_the_store_was_closed_leaves_no_connection(store: Store) -> None:
+@pytest.mark.parametrize("begin", [Store.transaction, Store.reading, Store.plain_transaction])
+def test_no_transaction_begins_after_the_store_was_closed(
+    store: Store, begin: Callable[[Store], AbstractContextManager[object]]
+) -> None:
     store.close()
-    with store.transaction() as tx:
-        driver = tx.driver
-    assert driver.closed
+    with pytest.raises(UsageError, match="the database was closed: connect to it again"), begin(store):
+        pass

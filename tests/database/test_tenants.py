@@ -524,7 +524,7 @@ LIMIT 1"""
 def test_t14_what_a_query_computes_along_the_way_does_not_tell_of_others(
     shared: Shared, plan: str, member: str
 ) -> None:
-    """A sub-select runs only where the comparison before it held for some row: it must not be one of others."""
+    """A sub-select runs where the comparison before it held for some row: it must not be one of others."""
     hostile = getattr(shared, member)
     ours = shared.owner.execute("SELECT tenant_id FROM tenant WHERE name = 'ours'").fetchone()[0]
     tables = [*shared.relations(TABLES), "tenant_member", "tenant"]

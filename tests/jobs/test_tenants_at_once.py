@@ -33,6 +33,9 @@ from tests.scale import scaled
 TENANTS = scaled(5, 50)
 PASSAGES = scaled(6, 30)
 
+AT_ONCE = threading.Semaphore(20)
+"""So many tenants work at the same moment, since a server has only so many connections."""
+
 COMMON = Passage(key="common", text="Everybody knows that Oslo is the capital of Norway.")
 
 
@@ -84,6 +87,10 @@ class Member:
         self.told: list[str] = []
 
     def work(self) -> None:
+        with AT_ONCE, self.database:
+            self.use()
+
+    def use(self) -> None:
         corpus = self.database.corpus("wiki", create=True)
         corpus.ingest(passages(self.number))
         for question in ("Who built the ship Fram1?", "Where did the builder of Fram2 live?"):
@@ -193,7 +200,6 @@ def test_t14_tenants_at_once_learn_nothing_of_each_other(store: Store, database_
         for number in range(TENANTS):
             url = opened.enter_context(new_member(database_url, word(number)))
             members.append(Member(number, url, opened.enter_context(ScriptedOpenAI())))
-            opened.callback(members[-1].database.close)
         hostile = Hostile(opened.enter_context(new_member(database_url, word(0), "reader")))
         failed = _at_once([member.work for member in members], beside=hostile.work)
         assert failed == []
