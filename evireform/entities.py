@@ -13,7 +13,7 @@ from typing import Literal
 
 from evireform.canonical import MAX_ENTITY_CHARACTERS, canonical, likeness
 from evireform.errors import CorpusSwitched, EntityNotFound, UsageError
-from evireform.formats.text import text_problem
+from evireform.formats.text import key_problem, text_problem
 from evireform.records import (
     CorpusRow,
     EntityChange,
@@ -127,10 +127,12 @@ def merge(
     if name in names:
         raise UsageError(f"a name cannot be merged into itself: both are {name!r} in canonical form")
 
+    keys = _keys(passage_keys)
+
     def change(plan: _Change) -> None:
         for other in names:
-            if passage_keys:
-                plan.join_again(name, other, sorted(set(passage_keys)))
+            if keys:
+                plan.join_again(name, other, keys)
             else:
                 plan.join(name, other)
 
@@ -168,11 +170,13 @@ def split(
     if other == own:
         raise UsageError(f"the other needs a name of its own: both are {own!r} in canonical form")
 
+    keys = _keys(passage_keys)
+
     def change(plan: _Change) -> None:
         if other is None:
             plan.part(own)
         else:
-            plan.part_in(own, other, sorted(set(passage_keys)))
+            plan.part_in(own, other, keys)
 
     return _carry_out(store, corpus_name, change, dry_run=dry_run)
 
@@ -293,6 +297,7 @@ class _Change:
         for key in splits:
             self._take_back(kept, other, key)
         if not splits or self._is_named_otherwise(other):
+            self._refuse_circles(other, kept)
             self._decide(other, kept)
         self._move(other)
         if not self._before[other]:
@@ -347,6 +352,7 @@ class _Change:
                 )
             self._notes.append(f"{name!r} stands for {other!r} in passage {key!r} already")
         new = [key for key in passage_keys if key not in made]
+        self._refuse_circles(name, other, new)
         held_by = self._held_by(name)
         naming = entities.passages_naming(self._tx, self._corpus.corpus_id, new, held_by)
         if missing := sorted(set(new) - naming):
@@ -372,6 +378,21 @@ class _Change:
 
     def _decisions(self, *names: str) -> entities.Decisions:
         return entities.read_decisions(self._tx, self._corpus.corpus_id, names, ())
+
+    def _refuse_circles(self, name: str, target: str, passage_keys: Sequence[str] | None = None) -> None:
+        """Refuse to let a name stand for one that stands for it in one of some passages, or (None) of all."""
+        decisions = entities.read_decisions(self._tx, self._corpus.corpus_id, [target], passage_keys)
+        keys = sorted({key for _, key in decisions.targets if key}) if passage_keys is None else passage_keys
+        for key in keys:
+            way = decisions.way(target, key)
+            if name not in way or (passage_keys is None and (name, key) in decisions.targets):
+                continue
+            one = next(n for n in way if (n, key) in decisions.targets)
+            other = decisions.targets[one, key]
+            raise UsageError(
+                f"in passage {key!r} that would close a circle, for {one!r} stands for {other!r} there: "
+                f"undo that first with `entity merge {one!r} {other!r} --passage {key!r}`"
+            )
 
     def _held_by(self, name: str) -> list[str]:
         """The entities that mentions of a name, and of what was merged into it, may stand for now.
@@ -437,6 +458,18 @@ def _canonical(name: str) -> str:
             f"a name has 1 to {MAX_ENTITY_CHARACTERS} characters beside marks, not {name[:50]!r}"
         )
     return folded
+
+
+def _keys(passage_keys: Iterable[str]) -> list[str]:
+    """The keys that an operator gives, once each.
+
+    Raises:
+        UsageError: one can be no key.
+    """
+    for key in passage_keys:
+        if problem := key_problem(key):
+            raise UsageError(f"the key of a passage {problem}")
+    return sorted(set(passage_keys))
 
 
 def _near(tx: Transaction, corpus_id: int, name: str) -> list[str]:

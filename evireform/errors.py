@@ -5,9 +5,11 @@
     EvireformError                  exit code 1
     ├── UsageError                  exit code 2: an argument or a setting is wrong
     │   ├── CorpusNotFound
-    │   └── EntityNotFound
+    │   ├── EntityNotFound
+    │   └── ExtractorMismatch       a generation is extracted with another extractor
     ├── CorpusSwitched              another generation of the corpus took its name meanwhile
     ├── InputError                  a file that cannot be read as what it should be
+    ├── OutputError                 a file or folder that cannot be written
     ├── DatabaseError               the server refused, vanished, or timed out
     │   ├── DatabaseUnreachable
     │   ├── ServerTooOld
@@ -69,6 +71,10 @@ class EntityNotFound(UsageError):
         self.name = name
 
 
+class ExtractorMismatch(UsageError):
+    """A generation has one extractor, and another one is set now."""
+
+
 class InputError(EvireformError):
     """A file cannot be read as what it should be."""
 
@@ -82,6 +88,14 @@ class InputError(EvireformError):
         super().__init__(message)
         self.path = path
         self.line_number = line_number
+
+
+class OutputError(EvireformError):
+    """A file or folder cannot be written."""
+
+    def __init__(self, message: str | None = None, *, path: Path | str | None = None) -> None:
+        super().__init__(message)
+        self.path = path
 
 
 class DatabaseError(EvireformError):

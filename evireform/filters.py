@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 import math
+import numbers
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from evireform.errors import UsageError
+from evireform.given import shown
 from evireform.wellformed import well_formed
 
 Value = str | int | float | bool
@@ -23,6 +25,12 @@ Operator = Literal["=", "<", "<=", ">", ">="]
 LONGEST_NAME = 100
 LONGEST_TEXT = 500
 """Characters of the names and texts that can be filtered by; longer ones are kept, but not looked up."""
+
+_LONGEST_WHOLE = 310
+"""Characters that a whole number within a 64-bit float may have."""
+
+_SHOWN = 5
+"""Values of a condition that a message shows."""
 
 _NEXT = "\x01"
 """What makes a text its own successor in code-point order, as none can hold NUL."""
@@ -54,9 +62,16 @@ class Condition:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name or len(self.name) > LONGEST_NAME:
-            raise UsageError(f"a filter needs a name of 1 to {LONGEST_NAME} characters, not {self.name!r}")
+            raise UsageError(
+                f"a filter needs a name of 1 to {LONGEST_NAME} characters, not {shown(self.name)}"
+            )
         if self.operator not in get_args(Operator):
-            raise UsageError(f"a filter compares with {', '.join(get_args(Operator))}, not {self.operator!r}")
+            raise UsageError(
+                f"a filter compares with {', '.join(get_args(Operator))}, not {shown(self.operator)}"
+            )
+        if not isinstance(self.values, list | tuple):
+            raise UsageError(f"{self.name} needs a list of values, not {shown(self.values)}")
+        object.__setattr__(self, "values", tuple(map(_plain, self.values)))
         for value in self.values:
             _check(self.name, value)
         if self.operator != "=" and (len(self.values) != 1 or isinstance(self.values[0], bool)):
@@ -67,6 +82,17 @@ class Condition:
 
     def __str__(self) -> str:
         return f"{self.name}{self.operator}{','.join(map(_written, self.values))}"
+
+    def brief(self) -> str:
+        """The same for a message, with the first values and the number of the others.
+
+        >>> Condition(name="n", values=tuple(range(1000))).brief()
+        'n=0,1,2,3,4 and 995 more'
+        """
+        first = self.values[:_SHOWN]
+        said = ",".join(text if len(text := _written(one)) <= 60 else f"{text[:60]}…" for one in first)
+        more = len(self.values) - len(first)
+        return f"{self.name}{self.operator}{said}" + (f" and {more:,} more" if more else "")
 
 
 Filter = tuple[Condition, ...]
@@ -90,14 +116,17 @@ def conditions(where: Where | None) -> Filter:
     if where is None:
         return ()
     if not isinstance(where, Mapping):
-        if isinstance(where, str) or not all(isinstance(one, Condition) for one in where):
-            raise UsageError(f"a filter is a mapping of names to values, not {where!r}")
+        listed = isinstance(where, Sequence) and all(isinstance(one, Condition) for one in where)
+        if not listed or isinstance(where, str):
+            raise UsageError(
+                f'a filter is a mapping of names to values, such as {{"year": 2020}}, not {shown(where)}'
+            )
         return tuple(where)
     found = []
     for name, asked in where.items():
         by_operator: Mapping[Any, Any] = asked if isinstance(asked, Mapping) else {"=": asked}
         if not by_operator:
-            raise UsageError(f"the filter on {name!r} compares with nothing")
+            raise UsageError(f"the filter on {shown(name)} compares with nothing")
         for operator, value in by_operator.items():
             values = tuple(value) if isinstance(value, list | tuple) else (value,)
             found.append(Condition(name=name, operator=operator, values=values))
@@ -165,9 +194,23 @@ def _numbers(operator: Operator, number: float) -> tuple[float, float]:
     return least, most
 
 
+def _plain(value: Any) -> Any:
+    """A number of another library, such as `numpy.int64`, as one of Python."""
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        return int(value)
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except OverflowError:
+            return math.inf
+    return value
+
+
 def _check(name: str, value: object) -> None:
     if not isinstance(value, str | int | float):
-        raise UsageError(f"{name} can be compared with text, numbers, true and false, not with {value!r}")
+        raise UsageError(
+            f"{name} can be compared with text, numbers, true and false, not with {shown(value)}"
+        )
     if isinstance(value, str):
         if len(value) > LONGEST_TEXT:
             raise UsageError(f"{name} can be compared with texts of up to {LONGEST_TEXT} characters")
@@ -183,18 +226,20 @@ def _check(name: str, value: object) -> None:
 def _parsed(text: str) -> Condition:
     match = _CONDITION.fullmatch(text)
     if match is None:
-        raise UsageError(f"{text!r} is no condition: write NAME=VALUE, NAME=VALUE,VALUE, NAME>=VALUE or such")
+        raise UsageError(
+            f"{shown(text)} is no condition: write NAME=VALUE, NAME=VALUE,VALUE, NAME>=VALUE or such"
+        )
     name, rest = match[1], match[3]
     operator: Any = match[2]
     if operator == "!=":
-        raise UsageError(f"{text!r}: there is no !=; say which values are wanted")
+        raise UsageError(f"{shown(text)}: there is no !=; say which values are wanted")
     if rest.lstrip()[:1] in tuple("=<>!"):
-        raise UsageError(f"{text!r}: compare with one of {', '.join(get_args(Operator))}")
+        raise UsageError(f"{shown(text)}: compare with one of {', '.join(get_args(Operator))}")
     values, position = [], 0
     while True:
         item = _ITEM.match(rest, position)
         if item is None:
-            raise UsageError(f"{text!r}: a double quote or comma stands where none may be")
+            raise UsageError(f"{shown(text)}: a double quote or comma stands where none may be")
         values.append(_value(text, item[1].strip()))
         position = item.end()
         if not item[2]:
@@ -204,16 +249,17 @@ def _parsed(text: str) -> Condition:
 
 def _value(text: str, item: str) -> Value:
     if not item:
-        raise UsageError(f'{text!r}: a value is missing; write "" for an empty text')
+        raise UsageError(f'{shown(text)}: a value is missing; write "" for an empty text')
     if item[0] == '"':
         try:
             return str(json.loads(item, strict=False))
         except ValueError:
-            raise UsageError(f"{text!r}: what is quoted takes the escapes of JSON") from None
+            raise UsageError(f"{shown(text)}: what is quoted takes the escapes of JSON") from None
     if item in ("true", "false"):
         return item == "true"
     if match := _NUMBER.fullmatch(item):
-        return float(item) if match[2] or match[3] else int(item)
+        whole = not (match[2] or match[3]) and len(item) <= _LONGEST_WHOLE
+        return int(item) if whole else float(item)
     return item
 
 

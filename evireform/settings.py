@@ -8,7 +8,9 @@ from typing import Any, Literal
 from evireform.budget import parse_budget
 from evireform.errors import UsageError
 from evireform.filters import Filter, conditions
+from evireform.given import shown
 from evireform.records import Titles
+from evireform.wellformed import well_formed
 
 EmbeddingBackend = Literal["onnx", "sentence-transformers", "openai"]
 LanguageBackend = Literal["rules", "openai"]
@@ -35,6 +37,13 @@ def _check_whole(name: str, value: int, low: int, high: int) -> None:
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
         raise UsageError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
+
+
+def _is_name(value: object, most: int) -> bool:
+    """Whether it is a text of so many bytes that a database can hold."""
+    if not isinstance(value, str) or "\0" in value or well_formed(value) != value:
+        return False
+    return len(value.encode()) <= most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,10 +316,10 @@ class Settings:
         _check_range("min_recall", self.min_recall, 0.0, 1.0)
         if 0 < self.statement_timeout_s < 0.001:
             raise UsageError("statement_timeout_s must be 0, which is without end, or at least 0.001")
-        if not self.schema or "\0" in self.schema or len(self.schema.encode()) > 63:
-            raise UsageError(f"schema must be a name of 1 to 63 bytes, not {self.schema!r}")
-        if "\0" in self.tenant or len(self.tenant) > 200:
-            raise UsageError(f"tenant must be a name of up to 200 characters, not {self.tenant!r}")
-        if "\0" in self.role or len(self.role.encode()) > 63 or self.role == "none":
-            raise UsageError(f"role must be the name of a database role, not {self.role!r}")
+        if not self.schema or not _is_name(self.schema, 63):
+            raise UsageError(f"schema must be a name of 1 to 63 bytes, not {shown(self.schema)}")
+        if not _is_name(self.tenant, 800) or len(self.tenant) > 200:
+            raise UsageError(f"tenant must be a name of up to 200 characters, not {shown(self.tenant)}")
+        if not _is_name(self.role, 63) or self.role == "none":
+            raise UsageError(f"role must be the name of a database role, not {shown(self.role)}")
         _check_whole("pool_size", self.pool_size, 1, 1_000)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -20,7 +22,7 @@ from evireform.cli.exporting import export, import_
 from evireform.cli.index import index
 from evireform.cli.psql import psql
 from evireform.cli.retry import retry
-from evireform.cli.session import BROKEN_PIPE, INTERRUPTED, close_stdout
+from evireform.cli.session import BROKEN_PIPE, INTERRUPTED, close_stdout, write_json
 from evireform.cli.verify import verify
 from evireform.cli.worker import worker
 from evireform.version import __version__
@@ -45,8 +47,35 @@ class _Group(_Helpful, TyperGroup):
     pass
 
 
+@contextmanager
+def _said_in_json(wanted: bool) -> Iterator[None]:
+    """Write what is wrong with the arguments as JSON too; the parser says it on standard error, and exits."""
+    try:
+        yield
+    except Exception as exc:
+        message = getattr(exc, "format_message", None)  # the errors of the parser; typer has no name for them
+        if wanted and message is not None:
+            write_json({"error": {"type": type(exc).__name__, "message": message()}})
+        raise
+
+
+class _Root(_Group):
+    """The command that all others are below: what is wrong with their arguments comes up through it."""
+
+    def make_context(self, info_name: str | None, args: list[str], *more: Any, **options: Any) -> Any:
+        as_json = "--json" in args
+        with _said_in_json(as_json):
+            context = super().make_context(info_name, args, *more, **options)
+        context.meta[__name__] = as_json
+        return context
+
+    def invoke(self, ctx: Any) -> Any:
+        with _said_in_json(ctx.meta[__name__]):
+            return super().invoke(ctx)
+
+
 app = typer.Typer(
-    cls=_Group,
+    cls=_Root,
     name="evireform",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

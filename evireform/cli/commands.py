@@ -108,6 +108,11 @@ def init(
     with session.connect() as db:
         report = db.init(to=to) if to else db.found or db.init()
     session.show(asdict(report), render.init_report(report))
+    if db.found is not None and db.found.migrated_to != report.migrated_to:
+        session.note(
+            "every command of this evireform takes the embedded server to the newest migration again: "
+            "install the older one before the next"
+        )
 
 
 @takes_session()
@@ -130,7 +135,12 @@ def ingest(
     extractions: Extractions = None,
     split: Annotated[
         int | None,
-        typer.Option(metavar="CHARACTERS", min=1, help="Split longer texts at paragraph and sentence ends."),
+        typer.Option(
+            metavar="CHARACTERS",
+            min=1,
+            max=10_000_000,
+            help="Split longer texts at paragraph and sentence ends.",
+        ),
     ] = None,
     estimate: Annotated[
         bool, typer.Option("--estimate", help="Only say what it would ask of a model, and ask none.")
@@ -380,7 +390,9 @@ def status(
     ] = False,
     interval_s: Annotated[
         float | None,
-        typer.Option(metavar="S", min=0.1, help="Seconds between two looks.", show_default="2"),
+        typer.Option(
+            metavar="S", help="Seconds between two looks, from 0.1 to a day (86400).", show_default="2"
+        ),
     ] = None,
 ) -> None:
     """What the corpora hold, which models made them, what failed, what waits, and who works on it."""
@@ -388,14 +400,16 @@ def status(
 
     if interval_s is not None and not watch:
         raise UsageError("--interval-s is for --watch")
+    if interval_s is not None and not 0.1 <= interval_s <= 86_400:
+        raise UsageError(f"--interval-s must lie between 0.1 and 86400 seconds, not {interval_s:g}")
     with session.connect() as db:
         if watch:
             watching.watch(session, db, corpus, interval_s or 2.0)
             return
-        names = [corpus] if corpus else [row.name for row in db.corpora()]
+        names = [row.name for row in db.corpora()] if corpus is None else [corpus]
         found = [db.corpus(name).status() for name in names]
         workers = db.workers()
-    drawn = [render.corpus(found[0]) if corpus else render.corpora(found)]
+    drawn = [render.corpora(found) if corpus is None else render.corpus(found[0])]
     if workers or any(one.waiting + one.leased for one in found):
         drawn.append(watching.workers(workers))
     document = {"corpora": [asdict(one) for one in found], "workers": [asdict(one) for one in workers]}

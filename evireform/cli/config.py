@@ -14,7 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, get_origin, get_type_hints
 
-from evireform.errors import InputError, UsageError
+from evireform.errors import UsageError
+from evireform.given import shown
 from evireform.settings import (
     AnswerSettings,
     EmbeddingSettings,
@@ -23,6 +24,7 @@ from evireform.settings import (
     Settings,
     WorkerSettings,
 )
+from evireform.wellformed import well_formed
 
 FILE_NAME = "evireform.toml"
 
@@ -41,6 +43,12 @@ _GIVEN = ("where",)
 
 _LIBPQ = ("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGSERVICE")
 """Variables that point libpq to a server."""
+
+_OTHERS = ("EVIREFORM_DB_PASSWORD", "EVIREFORM_CITUS_PORT", "EVIREFORM_DATA", "EVIREFORM_TEST_")
+"""Beginnings of variables that the compose file, the benchmarks and the tests read."""
+
+_PATHS = ("home", "language.prices", "embedding.model")
+"""What may name a file, and so hold any byte."""
 
 _BOOLEANS = {"true": True, "yes": True, "on": True, "1": True}
 _BOOLEANS |= {"false": False, "no": False, "off": False, "0": False}
@@ -92,6 +100,20 @@ def variable(key: str) -> str:
     return "EVIREFORM_" + key.upper().replace(".", "_")
 
 
+def unknown_variables(environ: Mapping[str, str]) -> list[str]:
+    """The variables of ours that are for no setting; they count for nothing.
+
+    >>> unknown_variables({"EVIREFORM_SEARCH_K": "3", "EVIREFORM_SEARCH_KK": "3", "PATH": "/bin"})
+    ['EVIREFORM_SEARCH_KK']
+    """
+    known = {variable(key) for key in (*setting_types(), *_PLACES)}
+    return sorted(
+        name
+        for name in environ
+        if name.startswith("EVIREFORM_") and name not in known and not name.startswith(_OTHERS)
+    )
+
+
 def load_settings(
     flags: Mapping[str, str], environ: Mapping[str, str], toml: ConfigFile | None
 ) -> Configuration:
@@ -112,12 +134,12 @@ def load_settings(
         values["language.prices"] = str(toml.path.parent / Path(values["language.prices"]).expanduser())
     for key, kind in types.items():
         if environ.get(variable(key)):
-            values[key] = _parsed(environ[variable(key)], kind, variable(key))
+            values[key] = _parsed(environ[variable(key)], kind, key, variable(key))
     for key, text in flags.items():
         if key in types:
-            values[key] = _parsed(text, types[key], key)
+            values[key] = _parsed(text, types[key], key, key)
         elif key not in _PLACES:
-            raise UsageError(f"there is no setting {key!r}: docs/configuration.md lists them")
+            raise UsageError(f"there is no setting {shown(key)}: docs/configuration.md lists them")
     rules_by_default = "language.backend" not in values and not values.get("language.model")
     if "language.backend" not in values and values.get("language.model"):
         values["language.backend"] = "openai"
@@ -139,19 +161,19 @@ def find_file(folder: Path, given: Path | None = None) -> ConfigFile | None:
     """The settings file that was given, else the nearest in a folder and those above it.
 
     Raises:
-        InputError: it cannot be read, or is not TOML.
+        UsageError: it cannot be read, or is not TOML.
     """
     places = [given] if given else [above / FILE_NAME for above in (folder, *folder.parents)]
     path = next((place for place in places if given or place.is_file()), None)
     if path is None:
         return None
-    shown = given or Path(os.path.relpath(path, folder))
+    place = given or Path(os.path.relpath(path, folder))
     try:
         return ConfigFile(path, tomllib.loads(path.read_text(encoding="utf-8")))
     except OSError as exc:
-        raise InputError(f"{shown} cannot be read: {exc.strerror}", path=shown) from exc
+        raise UsageError(f"{place} cannot be read: {exc.strerror}") from exc
     except ValueError as exc:  # not UTF-8, or not TOML; the latter names line and column
-        raise InputError(f"{shown} is not a TOML file: {exc}", path=shown) from exc
+        raise UsageError(f"{place} is not a TOML file: {exc}") from exc
 
 
 def _file_values(toml: ConfigFile) -> Iterator[tuple[str, Any]]:
@@ -172,11 +194,13 @@ def _file_values(toml: ConfigFile) -> Iterator[tuple[str, Any]]:
             yield prefix + key, value
 
 
-def _parsed(text: str, kind: type, origin: str) -> Any:
+def _parsed(text: str, kind: type, key: str, origin: str) -> Any:
+    if key not in _PATHS and well_formed(text) != text:
+        raise UsageError(f"{origin} is not valid UTF-8")
     try:
         return _BOOLEANS[text.strip().lower()] if kind is bool else kind(text)
     except (KeyError, ValueError):
-        raise UsageError(f"{origin} must be {_KINDS[kind]}, not {text!r}") from None
+        raise UsageError(f"{origin} must be {_KINDS[kind]}, not {shown(text)}") from None
 
 
 def _url(flags: Mapping[str, str], environ: Mapping[str, str], values: Mapping[str, Any]) -> str | None:
@@ -204,6 +228,8 @@ def _checked(url: str) -> str:
     """Refuse a URL with an unescaped password: libpq would take a part of it for the host, and say it."""
     if "\0" in url:
         raise UsageError("the database URL has a NUL character")
+    if well_formed(url) != url:
+        raise UsageError("the database URL is not valid UTF-8: write the %-escapes of its bytes")
     before_query = url.partition("?")[0]
     account, _, place = before_query.partition("://")[2].partition("@")
     if "://" in url and ("@" in place or (place and "/" in account)):

@@ -9,6 +9,7 @@ import typer
 
 from evireform.cli.commands import Corpus, in_utf8
 from evireform.cli.session import Session, takes_session
+from evireform.given import MOST
 
 Name = Annotated[
     str,
@@ -17,7 +18,7 @@ Name = Annotated[
     ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")]
-Limit = Annotated[int, typer.Option("-n", "--limit", min=1, help="Most rows of each list.")]
+Limit = Annotated[int, typer.Option("-n", "--limit", min=1, max=MOST, help="Most rows of each list.")]
 Passages = Annotated[
     list[str] | None,
     typer.Option(

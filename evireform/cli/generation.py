@@ -84,7 +84,7 @@ def status(
     from evireform.cli import generations
 
     with session.connect(standby=False) as db, session.waiting("comparing passages"):
-        names = [corpus] if corpus else db.generations()
+        names = db.generations() if corpus is None else [corpus]
         found = [db.generation(name).status() for name in names]
     document = {"generations": [asdict(one) | {"complete": one.complete} for one in found]}
     session.show(document, generations.standings(found))

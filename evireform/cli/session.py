@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec
 
 import typer
 
-from evireform.cli.config import Configuration, find_file, load_settings
+from evireform.cli.config import Configuration, find_file, load_settings, unknown_variables
 from evireform.errors import EmbeddedServerError, EvireformError
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ class Session:
     @functools.cached_property
     def configuration(self) -> Configuration:
         """The settings of this run."""
+        if unknown := unknown_variables(os.environ):
+            self.note(f"there is no setting for {', '.join(unknown)}: docs/configuration.md lists them")
         return load_settings(self.flags, os.environ, find_file(Path.cwd(), self._config))
 
     @functools.cached_property
@@ -83,11 +85,12 @@ class Session:
 
     def show(self, document: Mapping[str, Any], *renderables: RenderableType) -> None:
         """The result: as one JSON document, or drawn."""
-        if self.as_json:
-            write_json(document)
-        else:
-            for renderable in renderables:
-                self.out.print(renderable)
+        with writing():
+            if self.as_json:
+                write_json(document)
+            else:
+                for renderable in renderables:
+                    self.out.print(renderable)
 
     def note(self, text: str) -> None:
         """Something worth knowing that is not data."""
@@ -151,6 +154,21 @@ def program() -> str:
     found = shutil.which(started.name)
     on_the_path = found is not None and Path(found).resolve() == started.resolve()
     return started.name if on_the_path else shlex.quote(str(started))
+
+
+class _Unwritable(OSError):
+    """Standard output cannot be written, for the disk is full or such."""
+
+
+@contextmanager
+def writing() -> Iterator[None]:
+    """Where standard output is written: what goes wrong there is told from what goes wrong elsewhere."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as exc:
+        raise _Unwritable(exc.errno, exc.strerror, "standard output") from exc
 
 
 def write_json(document: Mapping[str, Any]) -> None:
@@ -291,7 +309,8 @@ def _ending_well(session: Session) -> Iterator[None]:
     """Turn what a command raises into a message and an exit code."""
     try:
         yield
-        sys.stdout.flush()
+        with writing():
+            sys.stdout.flush()
     except KeyboardInterrupt:
         _say(session, "interrupted; what was written stays", style="yellow", label="")
         raise typer.Exit(INTERRUPTED) from None
@@ -335,7 +354,7 @@ def _report(session: Session, exc: Exception) -> None:
         _say(session, "".join(traceback.format_exception(exc)) + log, style="", label="")
     elif log:
         _say(session, "--debug shows the end of the server's log", style="", label="")
-    if session.as_json and not isinstance(exc, OSError):
+    if session.as_json and not isinstance(exc, _Unwritable):
         write_json({"error": {"type": type(exc).__name__, "message": message, **_facts(exc, session.debug)}})
 
 

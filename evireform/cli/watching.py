@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from evireform.cli.render import alarm, rejections, safe
+from evireform.cli.session import writing
 
 if TYPE_CHECKING:
     from evireform.cli.session import Session
@@ -35,8 +36,9 @@ def watch(session: Session, db: Database, corpus: str | None, interval_s: float)
                     "corpora": [asdict(one) for one in db.progress(corpus)],
                     "workers": [asdict(one) for one in db.workers()],
                 }
-                sys.stdout.write(json.dumps(document, default=str) + "\n")
-                sys.stdout.flush()
+                with writing():
+                    sys.stdout.write(json.dumps(document, default=str) + "\n")
+                    sys.stdout.flush()
                 time.sleep(interval_s)
         from rich.live import Live
 
@@ -46,7 +48,8 @@ def watch(session: Session, db: Database, corpus: str | None, interval_s: float)
                 if session.out.is_terminal:
                     live.update(drawn, refresh=True)
                 else:
-                    session.out.print(drawn)
+                    with writing():
+                        session.out.print(drawn)
                 time.sleep(interval_s)
     except KeyboardInterrupt:
         return

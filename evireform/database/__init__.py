@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from evireform import auditing, importing, ingestion
+from evireform import auditing, given, importing, ingestion
 from evireform.database.corpus import Corpus
 from evireform.database.generation import Generation
 from evireform.embedding import Encoder
@@ -51,7 +51,7 @@ def connect(
     url: str | None = None,
     *,
     read_url: str = "",
-    home: Path | None = None,
+    home: Path | str | None = None,
     settings: Settings | None = None,
     encoder: Encoder | None = None,
     language: Language | None = None,
@@ -71,17 +71,27 @@ def connect(
 
     Raises:
         EmbeddedServerError: the embedded server does not start.
+        UsageError: an argument is not what it should be.
 
     The embedded database is created and migrated as needed; on any other server run
     `Database.init` (or ``evireform init``) once.
     """
-    settings = settings or Settings()
+    if settings is None:
+        settings = Settings()
+    elif not isinstance(settings, Settings):
+        raise UsageError(f"settings must be of evireform.Settings, unlike {given.shown(settings)}")
+    if home is not None and not isinstance(home, str | os.PathLike):
+        raise UsageError(f"home must be a folder, not {given.shown(home)}")
+    given.text("read_url", read_url)
+    if url is not None:
+        given.text("url", url)
     server = None
     if url is None:
         from evireform.embedded import EmbeddedServer
 
         named = os.environ.get("EVIREFORM_HOME")
-        server = EmbeddedServer(home or (Path(named) if named else None))
+        folder = home or named
+        server = EmbeddedServer(Path(folder) if folder else None)
         url = server.start()
     store = Store(
         url,
@@ -95,7 +105,9 @@ def connect(
     database = Database(store, settings=settings, server=server, encoder=encoder, language=language)
     if server is not None:
         try:
-            database.found = database.init()
+            # By whoever runs the server, whose the tables are: the role may be anybody's.
+            with closing(Store(url, schema=settings.schema)) as owner:
+                database.found = init(owner)
         except BaseException:
             database.close()
             raise
@@ -188,8 +200,9 @@ class Database:
 
         Raises:
             CorpusNotFound: there is none, and ``create`` is off.
-            UsageError: the corpus was made with the other titles setting.
+            UsageError: it can be no name, or the corpus was made with the other titles setting.
         """
+        given.text("name", name)
         row = None
         if not create:
             with suppress(DatabaseUnreachable), self.store.reading() as tx:
@@ -374,6 +387,11 @@ class Database:
         with self.store.transaction() as tx:
             tenants.share_answers(tx, tenant, shares)
 
+    def corpora_of_tenant(self, name: str) -> list[CorpusRow]:
+        """What `delete_tenant` would delete, and its errors."""
+        with self.store.transaction() as tx:
+            return tenants.corpora_of_tenant(tx, name)
+
     def delete_tenant(self, name: str) -> None:
         """Delete a tenant with its corpora, log and part of the ledger. Its roles stay, without rights.
 
@@ -392,7 +410,7 @@ class Database:
             tenants.delete_tenant(tx, name)
 
     def import_corpus(
-        self, folder: Path, *, name: str | None = None, progress: importing.Progress | None = None
+        self, folder: str | Path, *, name: str | None = None, progress: importing.Progress | None = None
     ) -> importing.Imported:
         """Make a corpus of the files of an export. See `evireform.importing.import_corpus`.
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evireform import answering, auditing, entities, exporting, ingestion
+from evireform import answering, auditing, entities, exporting, given, ingestion
 from evireform import spaces as vector_spaces
 from evireform.errors import UsageError
 from evireform.filters import Where, conditions
@@ -106,6 +106,7 @@ class Corpus:
         self, question: str, *, k: int | None = None, variant: str = "full", where: Where | None = None
     ) -> Ranking:
         """Rank passages for one question. See `search_many`."""
+        given.text("question", question)
         return self.search_many([question], k=k, variant=variant, where=where)[0]
 
     def search_many(
@@ -119,17 +120,18 @@ class Corpus:
         """Rank passages for many questions; batches of them share their statements.
 
         Args:
-            questions: Texts.
+            questions: A list of texts.
             k: Passages per ranking; None takes the settings'.
             variant: A name of `evireform.settings.VARIANTS`.
             where: Look only at passages whose metadata say so, such as ``{"year": {">=": 2020}, "lang":
                 ["en", "de"], "public": True}``; see `evireform.filters.conditions`.
 
         Raises:
-            UsageError: no variant has this name, ``k`` is out of range, or ``where`` is no filter.
+            UsageError: no variant has this name, ``k`` is out of range, ``where`` is no filter, or there is
+                something among the questions that is no text.
             VectorSpaceMismatch: the corpus was embedded with another model.
         """
-        _refuse_text("questions", questions)
+        questions = given.texts("questions", questions)
         settings = self.database.settings.search.variant(variant)
         if k is not None:
             settings = replace(settings, k=k)
@@ -172,9 +174,10 @@ class Corpus:
             VectorSpaceMismatch: the corpus was embedded with another model.
             BudgetSpent: there is no budget left for a model call.
         """
+        given.text("question", question)
         db = self.database
-        given = {"strict": strict, "direct": direct}
-        settings = replace(db.settings.answer, **{k: v for k, v in given.items() if v is not None})
+        chosen = {"strict": strict, "direct": direct}
+        settings = replace(db.settings.answer, **{k: v for k, v in chosen.items() if v is not None})
         search = db.settings.search.variant(variant)
         if where is not None:
             search = replace(search, where=conditions(where))
@@ -198,7 +201,7 @@ class Corpus:
 
     def export(
         self,
-        folder: Path,
+        folder: str | Path,
         *,
         vectors: bool = False,
         overwrite: bool = False,
@@ -229,9 +232,9 @@ class Corpus:
             keep_log: Leave logged searches that had one in hand whole; None takes the settings'.
 
         Raises:
-            UsageError: a text was given instead of a list of keys.
+            UsageError: what was given is no list of keys.
         """
-        _refuse_text("passage_keys", passage_keys)
+        passage_keys = given.texts("passage_keys", passage_keys)
         keep = self.database.settings.keep_log if keep_log is None else keep_log
         return ingestion.delete(self.database.store, self.name, passage_keys, keep_log=keep)
 
@@ -240,6 +243,7 @@ class Corpus:
 
         See `evireform.entities.show`.
         """
+        name, limit = given.text("name", name), given.limit(limit)
         return entities.show(self.database.store, self.name, name, fetch=limit)
 
     def merge_entities(
@@ -250,10 +254,13 @@ class Corpus:
         Raises:
             UsageError: one is no name, or is merged already in another way.
         """
-        _refuse_text("others", others)
-        _refuse_text("passage_keys", passage_keys)
         return entities.merge(
-            self.database.store, self.name, kept, others, passage_keys=passage_keys, dry_run=dry_run
+            self.database.store,
+            self.name,
+            given.text("kept", kept),
+            given.texts("others", others),
+            passage_keys=given.texts("passage_keys", passage_keys),
+            dry_run=dry_run,
         )
 
     def split_entity(
@@ -264,18 +271,22 @@ class Corpus:
         Raises:
             UsageError: there is nothing to take back, or one is no name.
         """
-        _refuse_text("passage_keys", passage_keys)
         return entities.split(
-            self.database.store, self.name, name, passage_keys=passage_keys, into=into, dry_run=dry_run
+            self.database.store,
+            self.name,
+            given.text("name", name),
+            passage_keys=given.texts("passage_keys", passage_keys),
+            into=None if into is None else given.text("into", into),
+            dry_run=dry_run,
         )
 
     def suggest_entities(self, *, limit: int = entities.LISTED) -> list[EntityPair]:
         """Pairs of entities that are probably one. See `evireform.entities.suggest`."""
-        return entities.suggest(self.database.store, self.name, fetch=limit)
+        return entities.suggest(self.database.store, self.name, fetch=given.limit(limit))
 
     def entity_log(self, *, limit: int = entities.LISTED) -> list[EntityLogEntry]:
         """What was decided about entities and taken back, by whom and when; the newest first."""
-        return entities.log(self.database.store, self.name, fetch=limit)
+        return entities.log(self.database.store, self.name, fetch=given.limit(limit))
 
     def spaces(self) -> list[SpaceReport]:
         """The vector spaces of the corpus: which are active, what each holds, and what its index finds."""
@@ -325,9 +336,3 @@ class Corpus:
         """What the corpus holds, which models made it, and what failed."""
         with self.database.store.reading() as tx:
             return status.corpus_status(tx, self.name)
-
-
-def _refuse_text(name: str, values: Sequence[str]) -> None:
-    """A text is a sequence of texts too, and would be taken letter by letter."""
-    if isinstance(values, str | bytes):
-        raise UsageError(f"{name} must be a list of texts, not one text: write [{values!r}]")

@@ -111,7 +111,7 @@ class Language(Protocol):
         """Propositions with their entities, one `Extraction` per passage, in order.
 
         The result for a passage must not depend on the others in the call. A spent budget is not raised but
-        reported as ``in_vain``, with the calls that were made before.
+        reported as ``in_vain`` (``"budget"``), with the calls that were made before.
         """
         ...
 

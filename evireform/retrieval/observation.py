@@ -116,12 +116,12 @@ def _barred(store: Store, space: SpaceRow, where: Filter, clock: Clock) -> str:
     """Why a filter allows no proposition at all; empty where it allows one."""
     with clock.stage("filter"), store.reading() as tx:
         nothing = not filtering.allows_any(tx, space.corpus_id, where)
-        unheld = filtering.unheld_names(tx, space.corpus_id, where) if nothing else []
+        odd = filtering.unmet(tx, space.corpus_id, where) if nothing else []
         clock.tally(tx)
     if not nothing:
         return ""
-    names = f": no passage has a value under {', '.join(map(repr, unheld))}" if unheld else ""
-    return f"the filter {_said(where)} allows no proposition of the corpus{names}"
+    why = f": {'; '.join(odd)}" if odd else ""
+    return f"the filter {_said(where)} allows no proposition of the corpus{why}"
 
 
 def _nothing(question: str, reason: str) -> Observation:
@@ -132,7 +132,7 @@ def _nothing(question: str, reason: str) -> Observation:
         chosen=(),
         rounds=(),
         degraded=(),
-        notes=(f"filter: {reason}",),
+        notes=(),
         calls=(),
         reason=reason,
     )
@@ -146,7 +146,7 @@ def _filtered(where: Filter, allowed: Allowed) -> str:
 
 
 def _said(where: Filter) -> str:
-    return " and ".join(map(str, where))
+    return " and ".join(condition.brief() for condition in where)
 
 
 def _select(

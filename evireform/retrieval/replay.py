@@ -8,12 +8,12 @@ from typing import Any
 
 from evireform.errors import UsageError
 from evireform.filters import restored
-from evireform.records import RankedPassage, Seed
+from evireform.records import CorpusRow, RankedPassage, Seed
 from evireform.retrieval.final_set import placed
 from evireform.retrieval.scoring import Seeded, score
 from evireform.settings import SearchSettings
-from evireform.store import corpora, filtering, searching
-from evireform.store.connection import Store
+from evireform.store import corpora, filtering, generations, searching
+from evireform.store.connection import Store, Transaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,15 +38,15 @@ def replay(store: Store, corpus_name: str, log_id: int) -> Replay:
     """Rank a logged search again.
 
     Raises:
-        UsageError: the log of this corpus holds no such entry, or only its question, for a passage that the
-            search had in hand was deleted.
+        UsageError: the log of this corpus holds no such entry (the message names the other generation, where
+            that holds it), or only its question, for a passage that the search had in hand was deleted.
         CorpusNotFound: no corpus has this name.
     """
     with store.reading(snapshot=True) as tx:
         corpus = corpora.get_corpus(tx, corpus_name)
         entry = searching.question_log_entry(tx, corpus.corpus_id, log_id)
         if entry is None:
-            raise UsageError(f"corpus {corpus_name!r} has no logged question {log_id}")
+            raise _unknown(tx, corpus, log_id)
         question, method, fields, _, selected, residual, ranking, _, forgotten = entry
         if forgotten:
             raise UsageError(
@@ -74,6 +74,19 @@ def replay(store: Store, corpus_name: str, log_id: int) -> Replay:
         logged=logged,
         same=now == tuple((key, round(value, 12)) for key, value in logged),
         missing=len(set(logged_places) - ids.keys()) + result.vanished,
+    )
+
+
+def _unknown(tx: Transaction, corpus: CorpusRow, log_id: int) -> UsageError:
+    """The error for a question that a corpus did not log; it says where it was, if that is known."""
+    problem = f"corpus {corpus.name!r} has no logged question {log_id}"
+    for other in generations.others(tx, corpus):
+        if searching.question_log_entry(tx, other.corpus_id, log_id) is not None:
+            return UsageError(
+                f"{problem}: the other generation, {other.name!r}, answered and logged it; replay it there"
+            )
+    return UsageError(
+        f"{problem}; it may be of another corpus, or of a generation that was dropped since it was logged"
     )
 
 

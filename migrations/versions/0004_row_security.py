@@ -9,10 +9,10 @@ is checked before any unique index or foreign key is looked at. Security is forc
 tables is bound by it too, but for what it does as their owner: making and dropping partitions, deleting a
 tenant.
 
-A cheap comparison that gives nothing away may be made before a policy, on the rows of everybody, and a query that
-computes something only when such a comparison held (a sub-select that moves a sequence) then learns of them. So every
-policy begins with a condition that costs no more than a comparison and is no equality, which the planner might put
-elsewhere: that is made first.
+A cheap comparison that gives nothing away may be made before a policy, on the rows of everybody, and a query
+that computes something only when such a comparison held (a sub-select that moves a sequence) then learns of
+them. So every policy begins with a condition that costs no more than a comparison and is no equality, which
+the planner might put elsewhere: that is made first.
 
 The planner's statistics are of all rows, and its estimates are shown to everybody. So none are kept of texts
 that no statement looks up, and of those that are looked up only how many there are, with the extremes;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -224,13 +225,16 @@ def test_a_spent_budget_says_what_was_not_done_and_exits_with_1(
     run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def spent(_: Passage) -> Extraction:
-        return Extraction(error="the budget is spent", in_vain=True)
+        return Extraction(error="the budget is spent", in_vain="budget")
 
     extracting_with(monkeypatch, ScriptedLanguage(extract=spent))
     result = run("ingest", lines(tmp_path / "a.jsonl", PASSAGES), "--corpus", "wiki")
     assert result.exit_code == 1
     assert "stopped: the budget is spent" in result.stdout
     assert f"{len(PASSAGES)} passages had been read and did not go in" in result.stdout
+    again = run("ingest", tmp_path / "a.jsonl", "--corpus", "wiki", "--json")
+    shown = json.loads(again.stdout)
+    assert (shown["stopped"], shown["stopped_by"]) == ("the budget is spent", "budget")
 
 
 def test_ctrl_c_shows_what_was_done_and_exits_with_130(
@@ -862,7 +866,82 @@ def shell(command: str, **more: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("options", ["", "--json"])
 def test_a_full_disk_is_said_in_one_line(run: Command, options: str) -> None:  # noqa: ARG001
     ended = shell(f"evireform status {options} > /dev/full")
-    assert (ended.returncode, ended.stderr) == (1, "error: No space left on device\n")
+    assert (ended.returncode, ended.stderr) == (1, "error: standard output: No space left on device\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind"),
+    [
+        (("search", "q", "--json"), "MissingParameter"),
+        (("search", "q", "--corpus", "wiki", "-k", "many", "--json"), "BadParameter"),
+        (("search", "q", "--corpus", "w\udcff", "--json"), "BadParameter"),
+        (("search", "q", "--corpus", "wiki", "--set", "nonsense", "--json"), "BadParameter"),
+        (("ingest", "a.jsonl", "--corpus", "wiki", "--titles", "maybe", "--json"), "BadParameter"),
+        (("entity", "show", "a", "--corpus", "wiki", "-n", "9" * 23, "--json"), "BadParameter"),
+        (("entity", "nope", "--json"), "UsageError"),
+        (("status", "--nope", "--json"), "NoSuchOption"),
+        (("nope", "--json"), "UsageError"),
+    ],
+)
+def test_what_the_parser_refuses_is_an_error_in_json_too(arguments: tuple[str, ...], kind: str) -> None:
+    result = CliRunner().invoke(app, arguments)
+    error = json.loads(result.stdout)["error"]
+    assert (result.exit_code, error["type"].startswith(kind)) == (2, True), error
+    assert error["message"]
+    assert "Usage:" in result.stderr
+    assert CliRunner().invoke(app, [part for part in arguments if part != "--json"]).stdout == ""
+
+
+def test_an_error_of_the_system_is_one_in_json(run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES), "some/file")
+
+    monkeypatch.setattr("evireform.database.Database.corpora", broken)
+    result = run("status", "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["error"]["message"] == "some/file: Permission denied"
+
+
+@pytest.mark.parametrize("seconds", ["inf", "1e300", "nan", "86401", "0", "-1"])
+def test_an_interval_is_at_most_a_day(seconds: str) -> None:
+    result = CliRunner().invoke(app, ["status", "--watch", "--interval-s", seconds])
+    assert result.exit_code == 2
+    assert "--interval-s must lie between 0.1 and 86400 seconds" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("status",), ("status", "--watch"), ("generation", "status"), ("verify",), ("index",),
+        ("space", "show"), ("entity", "log"), ("worker", "--drain"),
+    ],
+)  # fmt: skip
+def test_an_empty_name_is_no_corpus(wiki: Command, arguments: tuple[str, ...]) -> None:
+    result = wiki(*arguments, "--corpus", "")
+    assert (result.exit_code, "a corpus needs a name" in result.stderr) == (2, True), result.output
+
+
+@pytest.mark.parametrize("option", [("--read-url",), ("--database-url",), ("--set",)])
+def test_a_url_that_is_not_utf8_is_refused(option: tuple[str], run: Command) -> None:
+    value = "postgresql://a\udcff@127.0.0.1/b"
+    result = run("status", *option, f"read_url={value}" if option == ("--set",) else value)
+    assert (result.exit_code, "the database URL is not valid UTF-8" in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("content", [None, "schema = ", "nope = 1"])
+def test_a_settings_file_that_is_wrong_is_bad_input(tmp_path: Path, content: str | None) -> None:
+    path = tmp_path / "given.toml"
+    if content is not None:
+        path.write_text(content)
+    assert CliRunner().invoke(app, ["status", "--config", str(path)]).exit_code == 2
+
+
+def test_a_variable_of_ours_that_is_no_setting_is_said(run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVIREFORM_NOPE", "secret")
+    monkeypatch.setenv("EVIREFORM_DB_PASSWORD", "secret")
+    result = run("status", "--json")
+    assert result.exit_code == 0
+    assert result.stderr == "note: there is no setting for EVIREFORM_NOPE: docs/configuration.md lists them\n"
 
 
 def test_a_closed_standard_output_is_said_before_anything_is_done(run: Command) -> None:  # noqa: ARG001
@@ -894,5 +973,8 @@ def test_init_of_a_new_embedded_home_says_that_it_created_the_tables() -> None:
     try:
         first, second = (shell("evireform init --json", EVIREFORM_HOME=str(home / "home")) for _ in range(2))
         assert [json.loads(ended.stdout)["migrated_from"] == "" for ended in (first, second)] == [True, False]
+        down = shell("evireform init --to 0003 --json", EVIREFORM_HOME=str(home / "home"))
+        assert json.loads(down.stdout)["migrated_to"] == "0003"
+        assert "takes the embedded server to the newest migration again" in down.stderr
     finally:
         shutil.rmtree(home)

@@ -197,6 +197,7 @@ def test_a_corpus_is_exported_and_imported(wiki: Command) -> None:
         "corpus": "again",
         "imported": {
             "name": "again", "passages": 2, "propositions": 3, "entities": 3, "embedded": 0, "resumed": 0,
+            "unverified": 0,
         },
     }  # fmt: skip
 
@@ -213,6 +214,15 @@ def test_an_export_is_overwritten_on_demand(wiki: Command) -> None:
     wiki("export", "files", "--corpus", "wiki")
     assert wiki("export", "files", "--corpus", "wiki").exit_code == 2
     assert wiki("export", "files", "--corpus", "wiki", "--overwrite").exit_code == 0
+
+
+@pytest.mark.parametrize("folder", ["file/files", "f" * 300])
+def test_a_folder_that_cannot_be_written_is_named(wiki: Command, tmp_path: Path, folder: str) -> None:
+    (tmp_path / "file").write_text("mine")
+    result = wiki("export", folder, "--corpus", "wiki", "--json")
+    error = json.loads(result.stdout)["error"]
+    assert (result.exit_code, error["type"], error["path"]) == (1, "OutputError", folder)
+    assert error["message"].startswith(f"{folder} cannot be written: ")
 
 
 def test_a_damaged_export_is_named(wiki: Command, tmp_path: Path) -> None:

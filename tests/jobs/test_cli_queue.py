@@ -195,7 +195,7 @@ def test_draining_exits_with_1_where_passages_failed_and_retry_takes_them(
 
 
 def test_a_worker_that_can_make_no_call_says_why(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = ScriptedLanguage(extract=lambda _: Extraction(error="the server is gone", in_vain=True))
+    gone = ScriptedLanguage(extract=lambda _: Extraction(error="the server is gone", in_vain="server"))
     monkeypatch.setattr("evireform.database.load_encoder", lambda _: HashEncoder())
     monkeypatch.setattr("evireform.database.load_language", lambda *_: gone)
     run("ingest", "--queue", file, "--corpus", "wiki")

@@ -429,6 +429,7 @@ def test_t08_a_budget_stops_an_ingestion_that_goes_on_where_it_was(
     given = passages(range(40))
     summary = opened(budget="6k tokens").corpus("wiki", create=True).ingest(given)
     assert "the budget of 6,000 tokens has no room for the next model call" in summary.stopped
+    assert summary.stopped_by == "budget"
     assert sum(billed(server)) <= 6_000
     assert 0 < summary.added < 40
     again = opened().corpus("wiki").ingest(given)

@@ -748,6 +748,57 @@ def test_a_split_that_cannot_be_is_refused(
     assert index(shared_store, smiths) == before
 
 
+def chain(store: Store, corpus: str) -> None:
+    """In passage both: John Smith is Painter, and Painter is Bay Man everywhere."""
+    entities.split(store, corpus, "John Smith", passage_keys=["both"], into="Painter")
+    entities.merge(store, corpus, "Bay Man", ["Painter"])
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("Painter", "John Smith"), ("Bay Man", "John Smith"), ("mare", "John Smith")]
+)
+def test_a_split_that_would_close_a_circle_in_its_passage_is_refused(
+    shared_store: Store, smiths: str, one: str, other: str
+) -> None:
+    chain(shared_store, smiths)
+    if one == "mare":
+        entities.merge(shared_store, smiths, "mare", ["Bay Man"])
+    before = index(shared_store, smiths), decisions(shared_store, smiths)
+    with pytest.raises(UsageError, match="entity merge 'john smith' 'painter' --passage 'both'"):
+        entities.split(shared_store, smiths, one, passage_keys=["both"], into=other)
+    assert (index(shared_store, smiths), decisions(shared_store, smiths)) == before
+
+
+def test_a_merge_that_would_close_a_circle_in_a_passage_is_refused(shared_store: Store, smiths: str) -> None:
+    chain(shared_store, smiths)
+    with pytest.raises(UsageError, match="entity merge 'john smith' 'painter' --passage 'both'"):
+        entities.merge(shared_store, smiths, "John Smith", ["Bay Man"])
+
+
+def test_the_undo_that_a_refused_circle_names_opens_the_way(shared_store: Store, smiths: str) -> None:
+    before = index(shared_store, smiths)
+    entities.split(shared_store, smiths, "John Smith", passage_keys=["both"], into="Painter")
+    entities.merge(shared_store, smiths, "John Smith", ["Painter"], passage_keys=["both"])
+    assert (index(shared_store, smiths), decisions(shared_store, smiths)) == (before, [])
+
+
+def test_a_split_the_other_way_round_in_another_passage_is_made(shared_store: Store, smiths: str) -> None:
+    entities.split(shared_store, smiths, "John Smith", passage_keys=["both"], into="mare")
+    assert entities.split(shared_store, smiths, "mare", passage_keys=["smith"], into="John Smith").moves
+
+
+@pytest.mark.parametrize(
+    ("key", "problem"), [("a\ud800", "lone surrogate"), ("", "is empty"), ("a\0", "NUL")]
+)
+def test_a_key_that_no_passage_can_have_is_refused(
+    shared_store: Store, smiths: str, key: str, problem: str
+) -> None:
+    with pytest.raises(UsageError, match=problem):
+        entities.split(shared_store, smiths, "John Smith", passage_keys=[key], into="Painter")
+    with pytest.raises(UsageError, match=problem):
+        entities.merge(shared_store, smiths, "John Smith", ["Painter"], passage_keys=[key])
+
+
 def test_a_split_that_was_never_made_cannot_be_taken_back(shared_store: Store, smiths: str) -> None:
     with pytest.raises(UsageError, match="'john smith' was not split into 'mare' in passage 'smith'"):
         entities.merge(shared_store, smiths, "John Smith", ["mare"], passage_keys=["smith"])

@@ -8,21 +8,37 @@ import shutil
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import ir_measures
 import pytest
 from ir_measures import R, Success
 
-from evireform.errors import InputError, UsageError
+from evireform.errors import (
+    BudgetSpent,
+    CorpusSwitched,
+    EvireformError,
+    InputError,
+    ModelCallFailed,
+    UsageError,
+)
 from evireform.evaluation import Evaluation, evaluate
 from evireform.evaluation.bench import Bench
 from evireform.evaluation.method import by_name
 from evireform.evaluation.passage_space import ensure_passage_space
 from evireform.filters import parse
-from evireform.records import Control, Judgement, Question, Reformulation, Selection
+from evireform.records import (
+    Control,
+    Extraction,
+    Judgement,
+    Passage,
+    Question,
+    Reformulation,
+    Selection,
+)
 from evireform.settings import SearchSettings
 from evireform.spaces import filling
+from evireform.store import corpora, generations
 from evireform.store.connection import Store
 from tests.doubles.hash_encoder import HashEncoder
 from tests.doubles.scripted_language import ScriptedLanguage
@@ -383,6 +399,38 @@ def test_a_missing_file_is_named(shared_store: Store, folder: Path, name: str, f
     with pytest.raises(InputError, match=f"there is no {file} in ") as caught:
         run(shared_store, folder, name)
     assert caught.value.path == folder
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "error"),
+    [
+        ("budget", "12 of 12 tokens are spent", BudgetSpent),
+        ("server", "http://127.0.0.1:9/budget does not answer", ModelCallFailed),
+    ],
+)
+def test_half_a_corpus_is_not_measured(
+    shared_store: Store,
+    folder: Path,
+    name: str,
+    kind: Literal["budget", "server"],
+    reason: str,
+    error: type[EvireformError],
+) -> None:
+    stopping = ScriptedLanguage(extract=lambda _: Extraction(error=reason, in_vain=kind))
+    with pytest.raises(error, match=reason):
+        run(shared_store, folder, name, methods=["base"], language=stopping)
+
+
+def test_a_corpus_that_is_switched_while_it_is_made_is_not_measured(
+    shared_store: Store, folder: Path, name: str
+) -> None:
+    def switch(_: Passage) -> Extraction:
+        with shared_store.transaction() as tx:
+            generations.rename(tx, corpora.get_corpus(tx, name), f"{name}-next")
+        return Extraction()
+
+    with pytest.raises(CorpusSwitched, match=f"this one is called '{name}-next' now"):
+        run(shared_store, folder, name, methods=["base"], language=ScriptedLanguage(extract=switch))
 
 
 def test_a_method_that_does_not_exist_is_refused_before_anything_is_done(

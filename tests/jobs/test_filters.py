@@ -490,8 +490,15 @@ def test_a_filter_that_allows_nothing_asks_no_model(shared_store: Store) -> None
         "the filter year>2022 and langg=en allows no proposition of the corpus: "
         "no passage has a value under 'langg'"
     )
-    assert (ranking.passages, ranking.reason, ranking.notes) == ((), reason, (f"filter: {reason}",))
+    assert (ranking.passages, ranking.reason, ranking.notes) == ((), reason, ())
     assert (language.selected_from, language.reformulated_from, encoder.encoded) == ([], [], [])
+
+
+def test_a_filter_by_another_kind_of_value_than_there_is_says_so(shared_store: Store) -> None:
+    name = next(names)
+    ingest(shared_store, name, labelled(CHAIN, LABELS), language=ScriptedLanguage(extract=CHAIN))
+    ranking = search(shared_store, name, "the engine", where=parse(['year="2020"']))
+    assert ranking.reason.endswith("of the corpus: the values under 'year' are of the kind number")
 
 
 def test_a_filter_without_any_value_allows_nothing(shared_store: Store) -> None:

@@ -415,6 +415,7 @@ def test_an_ingestion_during_a_switch_stops_and_goes_on_in_the_new_generation(da
     summary = ingest(database.store, "wiki", feed())
     assert switched.is_set()
     assert "corpus 'wiki' was switched to another generation meanwhile" in summary.stopped
+    assert summary.stopped_by == "switched"
     assert "n000" not in passage_keys(database.store, "wiki")
     ingest(database.store, "wiki", given, language=other())
     assert len(passage_keys(database.store, "wiki")) == 3 + 130

@@ -402,7 +402,9 @@ def test_a_passage_that_takes_the_database_too_long_does_not_harm_its_neighbours
         tx: Transaction, corpus: CorpusRow, space: SpaceRow, batch: Sequence[PreparedPassage]
     ) -> Written:
         if any(prepared.passage.key == "b" for prepared in batch):
-            raise DatabaseError("`insert_mentions` was canceled", sqlstate="57014")
+            raise DatabaseError(
+                "`insert_mentions` was canceled", sqlstate="57014", statement="insert_mentions"
+            )
         return write(tx, corpus, space, batch)
 
     monkeypatch.setattr(writing, "write_passages", slow)

@@ -159,7 +159,7 @@ def spending(calls: int, *, at_once: int) -> ScriptedLanguage:
     def extract(passage: Passage) -> Extraction:
         with lock:
             if next(left, None) is None:
-                return Extraction(error="12 of 12 tokens are spent", in_vain=True)
+                return Extraction(error="12 of 12 tokens are spent", in_vain="budget")
         return sentences(passage)
 
     return language(extract, at_once=at_once)
@@ -171,7 +171,7 @@ def done_and_not_done(summary: IngestionSummary) -> int:
 
 def test_a_spent_budget_stops_it_and_what_was_finished_is_written(shared_store: Store, name: str) -> None:
     summary = ingest(shared_store, name, PASSAGES, language=spending(12, at_once=4))
-    assert summary.stopped == "12 of 12 tokens are spent"
+    assert (summary.stopped, summary.stopped_by) == ("12 of 12 tokens are spent", "budget")
     assert (summary.added, summary.failed, len(passage_keys(shared_store, name))) == (12, (), 12)
 
 
@@ -205,7 +205,8 @@ def test_running_it_again_goes_on_where_the_budget_was_spent(
     first = ingest(shared_store, name, PASSAGES, language=spending(12, at_once=at_once))
     backend = language(at_once=at_once)
     second = ingest(shared_store, name, PASSAGES, language=backend)
-    assert (second.added, second.unchanged, second.stopped) == (40 - first.added, first.added, "")
+    assert (second.added, second.unchanged) == (40 - first.added, first.added)
+    assert (second.stopped, second.stopped_by) == ("", "")
     assert len(backend.extracted) == 40 - first.added
 
 
@@ -224,6 +225,7 @@ def test_a_server_that_takes_no_call_stops_it_and_no_passage_has_failed(
         settings = LanguageSettings(backend="openai", model="m", base_url=base_url)
         summary = ingest(shared_store, name, PASSAGES, language=OpenAILanguage(settings))
     assert summary.stopped.startswith(base_url)
+    assert summary.stopped_by == "server"
     assert (summary.added, summary.failed, summary.not_done) == (0, (), 40)
 
 
@@ -289,7 +291,8 @@ def test_ctrl_c_comes_with_what_was_done_and_is_still_ctrl_c(shared_store: Store
         ingest(shared_store, name, PASSAGES, language=language(at_once=1), progress=press)
     assert isinstance(caught.value, Interrupted)
     summary = caught.value.summary
-    assert (summary.stopped, summary.added, summary.not_done) == ("interrupted", 1, 39)
+    assert (summary.stopped, summary.stopped_by) == ("interrupted", "interrupted")
+    assert (summary.added, summary.not_done) == (1, 39)
 
 
 def test_after_ctrl_c_no_further_extraction_is_begun(shared_store: Store, name: str) -> None:

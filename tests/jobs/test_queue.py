@@ -508,7 +508,7 @@ def test_a_worker_that_can_make_no_call_gives_back_what_it_has(shared_store: Sto
     def spent(passage: Passage) -> Extraction:
         if passage.key == "ada":
             return Extraction(propositions=(ExtractedProposition(text=passage.text),))
-        return Extraction(error="the budget of 5 tokens is spent", in_vain=True)
+        return Extraction(error="the budget of 5 tokens is spent", in_vain="budget")
 
     enqueue(shared_store, name, [ADA, BOB, EVE])
     language = ScriptedLanguage(extract=spent, one_by_one=True)

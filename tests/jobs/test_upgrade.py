@@ -8,12 +8,15 @@ import psycopg
 import pytest
 from typer.testing import CliRunner
 
+from evireform import Passage, connect
 from evireform.cli import app
 from evireform.errors import SchemaMissing, UsageError
 from evireform.store.connection import Store
 from evireform.store.migrate import init
 from evireform.store.revisions import known_revisions
 from tests.conftest import SCHEMA
+from tests.doubles.hash_encoder import HashEncoder
+from tests.doubles.scripted_language import ScriptedLanguage
 from tests.jobs.stored import content, fill, found
 
 FIRST = "0002"
@@ -113,3 +116,19 @@ def test_the_command_line_goes_down_and_up(store: Store, database_url: str) -> N
 def test_a_migration_that_there_is_not_is_refused(store: Store) -> None:
     with pytest.raises(UsageError, match="there is no migration '9999': this evireform knows 0001, 0002"):
         init(store, to="9999")
+
+
+def test_what_a_lost_merge_left_is_mended(database_url: str) -> None:
+    given = [Passage(key="a", text="John Smith met Ada."), Passage(key="b", text="Jack Smith met Bob.")]
+    with connect(database_url, encoder=HashEncoder(), language=ScriptedLanguage()) as db:
+        corpus = db.corpus("c", create=True)
+        corpus.ingest(given)
+        corpus.merge_entities("John Smith", ["Jack Smith"])
+        db.init(to=FIRST)
+    with connect(database_url, encoder=HashEncoder(), language=ScriptedLanguage()) as db:
+        db.init()
+        corpus = db.corpus("c")
+        assert (corpus.entity("John Smith").degree, corpus.entity_log()) == (2, [])
+        db.verify(repair=True)
+        assert (corpus.entity("John Smith").degree, corpus.entity("Jack Smith").degree) == (1, 1)
+        assert db.verify().true

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from evireform.cli.config import ConfigFile, find_file, load_settings, setting_types, variable
-from evireform.errors import InputError, UsageError
+from evireform.errors import UsageError
 from evireform.settings import CorpusSettings, Settings
 
 PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
@@ -244,15 +244,28 @@ def test_a_given_file_comes_before_the_nearest(tmp_path: Path) -> None:
 
 
 def test_a_given_file_must_be_there(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"absent\.toml cannot be read: No such file"):
+    with pytest.raises(UsageError, match=r"absent\.toml cannot be read: No such file"):
         find_file(tmp_path, tmp_path / "absent.toml")
 
 
 @pytest.mark.parametrize("content", [b"schema = ", b"schema = '\xff'"])
 def test_a_file_that_is_not_toml_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "evireform.toml").write_bytes(content)
-    with pytest.raises(InputError, match=r"^evireform\.toml is not a TOML file"):
+    with pytest.raises(UsageError, match=r"^evireform\.toml is not a TOML file"):
         find_file(tmp_path)
+
+
+@pytest.mark.parametrize("key", ["database_url", "read_url", "schema", "tenant", "language.model"])
+def test_text_that_is_not_utf8_is_refused(key: str) -> None:
+    with pytest.raises(UsageError, match="is not valid UTF-8"):
+        load_settings({key: "a\udcff"}, {}, None)
+    with pytest.raises(UsageError, match="is not valid UTF-8"):
+        load_settings({}, {variable(key): "a\udcff"}, None)
+
+
+@pytest.mark.parametrize("key", ["home", "embedding.model", "language.prices"])
+def test_a_path_may_hold_any_byte(key: str) -> None:
+    assert load_settings({key: "a\udcff"}, {}, None)
 
 
 @pytest.mark.parametrize("key", setting_types())

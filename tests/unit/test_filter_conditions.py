@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,6 +61,8 @@ def test_a_condition_as_it_is_typed(text: str, name: str, operator: Any, values:
         ("public>true", "public> takes one number or one text"),
         ("n=1e999", "numbers that a 64-bit float can hold"),
         (f"n={'9' * 400}", "numbers that a 64-bit float can hold"),
+        (f"n={'9' * 5000}", "numbers that a 64-bit float can hold"),
+        (f"n=-{'9' * 5000}", "numbers that a 64-bit float can hold"),
         (f"n={'x' * 501}", "texts of up to 500 characters"),
         (f"{'n' * 101}=1", "a name of 1 to 100 characters"),
         ('n="\\u0000"', "holds what no text can"),
@@ -75,6 +79,11 @@ def test_what_is_no_condition_is_refused(text: str, problem: str) -> None:
     [
         ("year=2020", "a mapping of names to values"),
         (["year=2020"], "a mapping of names to values"),
+        (5, "a mapping of names to values"),
+        (True, "a mapping of names to values"),
+        (str, "a mapping of names to values"),
+        ({10**5000: 1}, "not a very long int"),
+        ({"year": Fraction(10**400)}, "numbers that a 64-bit float can hold"),
         ({"year": None}, "not with None"),
         ({"year": {"": 1}}, "compares with =, <, <=, >, >=, not ''"),
         ({"year": {}}, "the filter on 'year' compares with nothing"),
@@ -95,6 +104,32 @@ def test_what_is_no_filter_is_refused(where: Any, problem: str) -> None:
 def test_a_mapping_says_what_the_command_line_says() -> None:
     where = {"year": {">=": 2020, "<": 2024.5}, "lang": ["en", "de"], "public": True, "code": "7"}
     assert conditions(where) == parse(["year>=2020", "year<2024.5", "lang=en,de", "public=true", 'code="7"'])
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [(np.int64(7), 7), (np.float64(0.5), 0.5), (np.float32(0.5), 0.5), (np.str_("a"), "a")],
+)
+def test_a_number_of_numpy_is_one_of_python(value: Any, plain: Any) -> None:
+    (condition,) = conditions({"n": [value]})
+    assert condition.values == (plain,)
+    assert isinstance(condition.values[0], type(plain))
+
+
+def test_the_longest_whole_numbers_are_not_rounded() -> None:
+    (condition,) = parse(["n=-" + "1" * 309])
+    assert condition.values == (-int("1" * 309),)
+
+
+def test_a_long_filter_is_brief_in_messages() -> None:
+    (condition,) = conditions({"n": [*range(10_000)]})
+    assert condition.brief() == "n=0,1,2,3,4 and 9,995 more"
+    with pytest.raises(UsageError) as caught:
+        conditions([f"n={n}" for n in range(10_000)])  # type: ignore[arg-type]
+    assert len(str(caught.value)) < 200
+    with pytest.raises(UsageError) as caught:
+        parse(["n=" + ",".join(["x"] * 10_000) + ","])
+    assert len(str(caught.value)) < 200
 
 
 def test_no_filter_is_no_condition() -> None:

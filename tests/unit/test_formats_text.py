@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evireform.formats.text import json_problem, printable, storable, text_problem
+from evireform.formats.text import json_problem, parse_object, printable, storable, text_problem
 
 anything = st.text(alphabet=st.one_of(st.characters(), st.characters(categories=["Cs"]), st.just("\0")))
 
@@ -37,3 +38,9 @@ def test_printable_text_stays_as_it_is() -> None:
 
 def test_json_values_of_every_kind_can_be_held() -> None:
     assert json_problem({"a": [1, 2.5, None, True, "x", {}], "b": {"c": []}}) == ""
+
+
+def test_a_number_of_too_many_digits_is_refused_in_words() -> None:
+    with pytest.raises(ValueError, match=r"^a number has more than 4,000 digits"):
+        parse_object('{"n": -' + "9" * 5000 + "}")
+    assert parse_object('{"n": -' + "9" * 4000 + "}") == {"n": 1 - 10**4000}

@@ -25,7 +25,8 @@ LAYERS = {
     "doors": {"embedded", "embedding", "formats", "language", "prices", "reranking", "sample", "store"},
     "maths": {"bootstrap", "coverage", "measures", "propagation", "readout", "seeds"},
     "words": {
-        "budget", "canonical", "errors", "filters", "records", "settings", "support", "version", "wellformed",
+        "budget", "canonical", "errors", "filters", "given", "records", "settings", "support", "version",
+        "wellformed",
     },
 }  # fmt: skip
 HEIGHT = {room: -depth for depth, rooms in enumerate(LAYERS.values()) for room in rooms}

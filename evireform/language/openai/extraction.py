@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Literal
 
 from evireform.errors import BudgetSpent
 from evireform.language.openai.answers import ExtractionAnswer, extraction_schema
@@ -50,7 +51,7 @@ def extract(asking: Asking, passage: Passage, *, on_unsupported: Unsupported = "
         for start, text in parts:
             extractor.read(start, text)
     except (_Failed, BudgetSpent) as error:
-        in_vain = isinstance(error, _InVain | BudgetSpent)
+        in_vain = "budget" if isinstance(error, BudgetSpent) else error.in_vain
         return Extraction(error=str(error), in_vain=in_vain, calls=tuple(extractor.calls))
     return Extraction(
         propositions=tuple(extractor.found.values()),
@@ -203,9 +204,13 @@ class _Extractor:
 class _Failed(Exception):
     """A piece was not read."""
 
+    in_vain: Literal["", "budget", "server"] = ""
+
 
 class _InVain(_Failed):
     """The server takes no call at present."""
+
+    in_vain = "server"
 
 
 class _NoAnswer(_Failed):
