@@ -101,10 +101,14 @@ def init(
             show_default=False,
         ),
     ] = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before going back.")] = False,
 ) -> None:
     """Create the tables, or bring them up to date. Running it again changes nothing."""
     from evireform.cli import render
+    from evireform.store.revisions import known_revisions
 
+    if to in known_revisions()[:-1] and not yes:
+        confirm(session, f"Take the tables to migration {to}, and lose what only later ones hold?")
     with session.connect() as db:
         report = db.init(to=to) if to else db.found or db.init()
     session.show(asdict(report), render.init_report(report))
@@ -365,10 +369,10 @@ def confirm(session: Session, question: str) -> None:
     from evireform.cli import render
 
     if session.as_json or not _is_terminal():
-        raise UsageError("nobody can be asked here: give --yes to delete all of it")
+        raise UsageError("nobody can be asked here: give --yes to do it for good")
     session.err.print(render.safe(f"{question} [y/N]"), end=" ")
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        session.note("nothing was deleted")
+        session.note("nothing was done")
         raise typer.Exit(1)
 
 

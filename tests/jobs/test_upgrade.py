@@ -105,12 +105,18 @@ def test_an_old_schema_is_refused_until_it_is_brought_up(store: Store, database_
 def test_the_command_line_goes_down_and_up(store: Store, database_url: str) -> None:
     fill(store)
     moves = []
-    for options in (["--to", FIRST], []):
+    for options in (["--to", FIRST, "--yes"], []):
         ran = CliRunner().invoke(app, ["init", "--json", "--database-url", database_url, *options])
         report = json.loads(ran.stdout)
         moves.append((report["migrated_from"], report["migrated_to"]))
     newest = known_revisions()[-1]
     assert moves == [(newest, FIRST), (FIRST, newest)]
+
+
+def test_the_command_line_does_not_go_down_unasked(store: Store, database_url: str) -> None:
+    ran = CliRunner().invoke(app, ["init", "--to", FIRST, "--database-url", database_url])
+    assert (ran.exit_code, "give --yes" in ran.stderr) == (2, True)
+    assert init(store).migrated_from == known_revisions()[-1]
 
 
 def test_a_migration_that_there_is_not_is_refused(store: Store) -> None:
