@@ -128,7 +128,7 @@ def test_queue_progress(wiki: Store) -> None:
         waiting = {key: (Passage(key=key, text="A text."), None) for key in ("a", "b", "c", "d")}
         queue.enqueue_passages(tx, corpus, waiting)
         queue.claim_queued(tx, corpus.corpus_id, 1, fetch=3, lease_s=600)
-        queue.return_queued(tx, corpus.corpus_id, {"a": "no answer"}, forgiven=False)
+        queue.return_queued(tx, corpus.corpus_id, {"a": "no answer"})
     query = "SELECT corpus, waiting, on_lease, tried FROM queue_progress"
     assert rows(wiki, query) == [("wiki", 2, 2, 1)]
 

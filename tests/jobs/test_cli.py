@@ -973,7 +973,7 @@ def test_init_of_a_new_embedded_home_says_that_it_created_the_tables() -> None:
     try:
         first, second = (shell("evireform init --json", EVIREFORM_HOME=str(home / "home")) for _ in range(2))
         assert [json.loads(ended.stdout)["migrated_from"] == "" for ended in (first, second)] == [True, False]
-        down = shell("evireform init --to 0003 --json", EVIREFORM_HOME=str(home / "home"))
+        down = shell("evireform init --to 0003 --yes --json", EVIREFORM_HOME=str(home / "home"))
         assert json.loads(down.stdout)["migrated_to"] == "0003"
         assert "takes the embedded server to the newest migration again" in down.stderr
     finally:
