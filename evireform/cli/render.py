@@ -357,13 +357,13 @@ def note(text: str) -> Text:
     return Text.assemble(("note: ", "dim"), safe(text))
 
 
-def counted(number: int, noun: str) -> str:
-    """A number with its noun.
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """A number with its noun, whose plural is given where it is not regular.
 
-    >>> counted(1, "passage"), counted(2, "passage")
-    ('1 passage', '2 passages')
+    >>> counted(1, "passage"), counted(2, "passage"), counted(2, "corpus", "corpora")
+    ('1 passage', '2 passages', '2 corpora')
     """
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def _more(total: int) -> str:

@@ -106,12 +106,15 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Delete a tenant with its corpora, log and part of the ledger. Its roles stay, without rights."""
+    from evireform.cli.render import counted
+
     with session.connect(standby=False) as db:
         held = len(db.corpora_of_tenant(name))
+        it = f"tenant {name} with {counted(held, 'corpus', 'corpora')}"
         if not yes:
-            confirm(session, f"Delete tenant {name} with {_corpora(held)}?")
+            confirm(session, f"Delete {it}?")
         db.delete_tenant(name)
-    text = f"deleted tenant {name} with {_corpora(held)}"
+    text = f"deleted {it}"
     _show(session, {"tenant": name, "deleted": True, "corpora": held}, text)
 
 
@@ -148,7 +151,3 @@ def _note_several(session: Session, role: str | None, belongs: Sequence[str]) ->
             f"role {role} belongs to several tenants now ({', '.join(belongs)}): "
             "its commands must name one of them (--tenant)"
         )
-
-
-def _corpora(count: int) -> str:
-    return "1 corpus" if count == 1 else f"{count} corpora"
